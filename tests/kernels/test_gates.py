@@ -60,13 +60,16 @@ BUDGETS: dict[str, Budget] = {
     "scan_columns": (256, {4: (80, 3), 8: (128, 2), 16: (256, 1)}),
     "scan_columns-wide": (256, {4: (80, 3), 8: (128, 2)}),
     "scan_short_columns": (256, {4: (40, 6), 8: (40, 6), 16: (64, 4)}),
+    "scan_short_columns-16": (256, {4: (48, 5), 8: (64, 4), 16: (128, 2)}),
     "scan_rows-pairs": (256, {8: (80, 3)}),
     "scan_short_columns-pairs": (256, {8: (40, 6)}),
+    "scan_short_columns-16-pairs": (256, {8: (64, 4)}),
     "scan_columns-pairs": (256, {8: (128, 2)}),
     "scan_columns-wide-pairs": (256, {8: (128, 2)}),
     "scan_rows-log_add": (256, {4: (64, 4), 8: (128, 2)}),
     "scan_columns-log_add": (256, {4: (80, 3), 8: (128, 2)}),
     "scan_short_columns-log_add": (256, {4: (40, 6), 8: (48, 5)}),
+    "scan_short_columns-16-log_add": (256, {4: (48, 5), 8: (80, 3)}),
     "recur_lines-SideBySide": (256, {8: (64, 4), 16: (64, 4)}),
     "recur_lines-SideBySide-carried": (256, {8: (80, 3), 16: (128, 2)}),
     "recur_lines-Contiguous": (256, {8: (64, 4), 16: (80, 3)}),
@@ -93,6 +96,8 @@ BUDGETS: dict[str, Budget] = {
     "multiply_tiles-64x64-parts": (64, {4: (192, 5), 8: (256, 4)}),
     "multiply_tensor_tiles-128": (256, {8: (256, 1)}),
     "multiply_tensor_tiles-128-pairs": (256, {8: (256, 1)}),
+    "multiply_tensor_tiles-32": (64, {8: (256, 4)}),
+    "multiply_tensor_tiles-32-pairs": (64, {8: (256, 4)}),
     "multiply_tensor_tiles-64": (128, {8: (256, 2)}),
     "multiply_tensor_tiles-64-pairs": (128, {8: (256, 2)}),
     "multiply_skinny": (512, {4: (128, 1)}),
@@ -165,8 +170,11 @@ INSTRUCTIONS = {
     "columns-staged": [*ASYNC_COPY, PUBLISH],
     "few_rows": [],
     "scan_short_columns": [],
+    "scan_short_columns-16": [],
     "scan_short_columns-pairs": [PACK_HALVES],
+    "scan_short_columns-16-pairs": [PACK_HALVES],
     "scan_short_columns-log_add": [],
+    "scan_short_columns-16-log_add": [],
     "shifted_columns": [VECTOR_LOAD, r"SHFL\.DOWN"],
     "scan_rows": [*ASYNC_COPY, PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"STS\.128"],
     "scan_columns": [*ASYNC_COPY, PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"SHFL\.BFLY"],
@@ -212,6 +220,8 @@ INSTRUCTIONS = {
     "multiply_tiles-64x64-parts": [r"LDS\.128", r"LDG\.E\S*\.128", r"STG\.E\.128"],
     "multiply_tensor_tiles-128": [r"LDGDEPBAR", r"LDGSTS\.E\S*\.64\b", r"LDS\.64", r"DMMA\.16x8x8", r"STG\.E\.128"],
     "multiply_tensor_tiles-128-pairs": [*ASYNC_COPY, r"LDS\.64", r"DMMA\.16x8x8", r"STG\.E\.128"],
+    "multiply_tensor_tiles-32": [r"LDGDEPBAR", r"LDGSTS\.E\S*\.64\b", r"LDS\.64", r"DMMA\.16x8x8", r"STG\.E\.128"],
+    "multiply_tensor_tiles-32-pairs": [*ASYNC_COPY, r"LDS\.64", r"DMMA\.16x8x8", r"STG\.E\.128"],
     "multiply_tensor_tiles-64": [r"LDGDEPBAR", r"LDGSTS\.E\S*\.64\b", r"LDS\.64", r"DMMA\.16x8x8", r"STG\.E\.128"],
     "multiply_tensor_tiles-64-pairs": [*ASYNC_COPY, r"LDS\.64", r"DMMA\.16x8x8", r"STG\.E\.128"],
     "multiply_few_lines-2": [r"LDGSTS\.E", r"LDGDEPBAR", r"DEPBAR\.LE", r"LDS\.128"],
@@ -362,6 +372,8 @@ def plain_name(function: str) -> str:
 def kernel_name(kernel: str) -> str:
     """split_rows<Input<float, Sum<float>, 4>, true> -> split_rows-whole; LogAdd and pairs have budgets of their own."""
     name = plain_name(kernel)
+    if name == "scan_short_columns" and kernel.endswith(", 16>"):  # of up to so many elements
+        name += "-16"
     if "LogAdd<" in kernel:
         return f"{name}-log_add"
     if layout := re.match(r"recur_lines<(\w+)<\w+, (true|false)", kernel):
@@ -785,6 +797,7 @@ def test_reasons_are_read() -> None:
             "multiply_shallow_tile-64x128",
             4,
         ),
+        ("scan_short_columns<Input<Pair<Half>, Sum<Pair<float> >, 4>, 16>", "scan_short_columns-16-pairs", 8),
         ("multiply_skinny<unsigned long, unsigned long, 4, (Layout)0>", "multiply_skinny-wide", 8),
         ("multiply_skinny<unsigned int, unsigned int, 4, (Layout)0>", "multiply_skinny", 4),
         ("multiply_tiles<float, float, LowTile, (Layout)2, (Layout)0, false>", "multiply_tiles-low", 4),

@@ -12,21 +12,31 @@ __device__ __forceinline__ const T* element_of(const Matrix& matrix, int64_t bat
          j * matrix.column_stride;
 }
 
+// Compared as A: a comparison of doubles for each result takes long.
+template <class A>
+__device__ __forceinline__ A scaled(double by, A value) {
+  if constexpr (std::is_floating_point_v<A>) {
+    if (A(by) != 1) value = A(by) * value;
+  }
+  return value;
+}
+
+// beta added; where there is something to add.
+template <class Out, class A>
+__device__ __forceinline__ A added_of(const MatmulArgs& args, int64_t batch, int64_t i, int64_t j) {
+  return scaled(args.beta, A(factor(*element_of<Out>(args.added, batch, i, j))));
+}
+// alpha value + added, rounded to storage.
+template <class Out, class A>
+__device__ __forceinline__ Out sum_of(const MatmulArgs& args, A value, A added) {
+  return rounded<Out>(scaled(args.alpha, value) + added);
+}
+
 // alpha value + beta added, rounded to storage; at the place that MatmulArgs gives.
 template <class Out, class A>
 __device__ __forceinline__ Out product_of(const MatmulArgs& args, int64_t batch, int64_t i, int64_t j, A value) {
-  // Compared as A: a comparison of doubles for each result takes long.
-  if constexpr (std::is_floating_point_v<A>) {
-    if (A(args.alpha) != 1) value = A(args.alpha) * value;
-  }
-  if (args.added.data != nullptr) {
-    A other = factor(*element_of<Out>(args.added, batch, i, j));
-    if constexpr (std::is_floating_point_v<A>) {
-      if (A(args.beta) != 1) other = A(args.beta) * other;
-    }
-    value += other;
-  }
-  return rounded<Out>(value);
+  if (args.added.data != nullptr) return sum_of<Out>(args, value, added_of<Out, A>(args, batch, i, j));
+  return rounded<Out>(scaled(args.alpha, value));
 }
 
 template <class Out, class A>

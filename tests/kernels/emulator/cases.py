@@ -254,6 +254,7 @@ ORDERED_VIEWS = (
     *(rows(1, 1024), rows(1, 2047), rows(7, 5000), rows(1, 31, 1), rows(2, 33_000, 0, 8)),
     *(columns(1, 5001, 2), columns(3, 8192, 2, 1), columns(1, 1024, 2, 2, 1)),
     *(columns(3, 300, 33), columns(1, 5001, 4), columns(1, 1000, 64), columns(2, 257, 100), columns(5, 16, 260)),
+    *(columns(20, 200, 3), columns(5, 256, 4, 1), columns(9, 1024, 2, 1)),  # few columns, short
     *(columns(1, 100, 600), columns(1, 20_000, 3), columns(2, 1024, 16), columns(1, 40, 1200, 0, 1)),
     *(columns(1, 300, 257, 0, 1), columns(1, 256, 389, 1, 1), columns(2, 260, 131), columns(1, 1000, 97, 3, 1)),
     *(View(3, 500, 7, 9000, 18, 2), View(5, 3000, 1, 7000, 2, 0), View(50, 100, 1, 131, 1, 0)),
@@ -327,6 +328,7 @@ SCAN_VIEWS = (
     *(columns(5, 1000, 12, 0, 1), columns(1, 900, 100, 0, 1), columns(2, 2100, 16, 3)),
     # A thread each.
     *(columns(1, 2, 900), columns(300, 3, 5), columns(7, 5, 66, 1), columns(2, 8, 300), View(90, 6, 3, 30, 6, 2)),
+    *(columns(2, 12, 300), columns(40, 16, 9, 1), View(90, 11, 3, 55, 5, 2)),
     # On many multiprocessors tiles are small, and totals have several levels.
     *(rows(1, 99_999, 0, 200), columns(1, 20_000, 3, 0, 200), columns(1, 9000, 33, 0, 200)),
     *(
@@ -689,24 +691,45 @@ ROUNDS = (Product(64, 64, 33300, multiprocessors=1, capability=80),)  # of 8-byt
 # Of float64 on tensor cores, in every layout, by pairs and one by one: tiles moved inside and cut off, all ends of a
 # stage and of a chunk, totals in shared memory, and a k split over blocks.
 DOUBLE_KS = (48, 65, 50, 64, 34, 49, 63, 33, 130)
+DOUBLE_LAYOUTS = (("r", "c"), ("c", "r"), ("r1", "c1"), ("c", "c"))
 DOUBLE_TILES = (
-    *(Product(132, 160 - i % 3, DOUBLE_KS[i], a, b) for i, (a, b) in enumerate(TILE_LAYOUTS)),
-    *(Product(128, 128, 511, "c", "c", multiprocessors=1), Product(100, 130, 513, "r2", "r@2", multiprocessors=1)),
-    *(Product(131, 100, 1030, "c@2", "c2", multiprocessors=1), Product(80, 70, 33, "c", "r", "r", 2, 2, 3)),
-    *(Product(136, 128, 1040, "r", "c", "r", alpha=2, multiprocessors=1), Product(128, 128, 1600, "c", "r")),
-    Product(100, 127, 1100, "r1", "c1", multiprocessors=3),
+    *(
+        Product(250, 252 - i % 3, 200 * (i % 3) % 400 + DOUBLE_KS[i], a, b, multiprocessors=1)
+        for i, (a, b) in enumerate(TILE_LAYOUTS)
+    ),
+    *(Product(128, 128, 511, "c", "c", multiprocessors=1), Product(228, 250, 513, "r2", "r@2", multiprocessors=1)),
+    *(Product(128, 128, 1030, "c@2", "c2", multiprocessors=1), Product(250, 254, 233, "c", "r", "r", 2, 2, 3, 1)),
+    *(
+        Product(240, 250, 1040, "r", "c", "r", alpha=2, multiprocessors=1),
+        Product(128, 128, 1600, "r", "c", multiprocessors=4),
+    ),
     # Small ones, and smaller results.
-    *(Product(70, 96 - i % 3, DOUBLE_KS[i], a, b) for i, (a, b) in enumerate(TILE_LAYOUTS)),
-    *(Product(40, 50 - i % 2, 66, a, b) for i, (a, b) in enumerate((("r", "c"), ("c", "r"), ("r1", "c1"), ("c", "c")))),
-    *(Product(70, 66, 1030, "r", "r", "r", beta=2, multiprocessors=1), Product(64, 64, 1600, multiprocessors=4)),
-    *(Product(70, 66, 160, "r", "c", parts=2, multiprocessors=1), Product(66, 33, 40, "c", "r1", batch=2)),
+    *(Product(120, 126 - i % 3, DOUBLE_KS[i], a, b, multiprocessors=1) for i, (a, b) in enumerate(TILE_LAYOUTS)),
+    *(Product(40, 120 - i % 2, 66, a, b, multiprocessors=1) for i, (a, b) in enumerate(DOUBLE_LAYOUTS)),
+    *(Product(120, 124, 1030, "r", "r", "r", beta=2, multiprocessors=1), Product(64, 64, 1600, multiprocessors=2)),
+    *(
+        Product(130, 130, 160, "r", "c", parts=2, multiprocessors=1),
+        Product(120, 33, 40, "c", "r1", batch=2, multiprocessors=1),
+    ),
+    # Tiny ones, and smaller results.
+    *(Product(40, 50 - i % 3, DOUBLE_KS[i], a, b) for i, (a, b) in enumerate(TILE_LAYOUTS)),
+    *(Product(20, 44 - i % 2, 166, a, b) for i, (a, b) in enumerate(DOUBLE_LAYOUTS)),
+    *(Product(40, 41, 1030, "r", "r", "r", beta=2), Product(64, 64, 1600, "c", multiprocessors=8)),
+    *(
+        Product(70, 66, 160, "r", "c", parts=2, multiprocessors=1),
+        Product(66, 33, 40, "c", "r1", batch=2, multiprocessors=8),
+    ),
 )
-MAIN_DOUBLE_TILES = tuple(DOUBLE_TILES[i] for i in (0, 1, 10, 13, 14, 16, 17, 18, *range(-7, 0)))
+MAIN_DOUBLE_TILES = (*DOUBLE_TILES[:15:3], *DOUBLE_TILES[15::2])
 BEFORE_9_0 = tuple(replace(view, capability=80) for view in (*MIDDLE_TILES, *SMALL_TILES, *TOTALS, *SPLITS, *ROUNDS))
 SKINNY = (
     *(Product(m, n, 1100, *ab) for m, n in ((1, 36), (3, 68), (9, 40)) for ab in SKINNY_LAYOUTS),
     *(Product(36, 2, 600, "r", "c"), Product(40, 11, 1300, "c", "r1", batch=2), Product(3, 36, 8710, "r", "c")),
     *(Product(68, 2, 8710, "r1", "r", "r", batch=2), Product(20, 40, 70), Product(40, 31, 600, "c", "r1")),
+    *(
+        Product(2, 64, 600, "r", "c", multiprocessors=1),
+        Product(96, 3, 27, "r", "r", batch=5),
+    ),  # a tail of k, and no line too many
 )
 # With so few of the many lines that a block's warps share them: every layout of both, ends of a stage and of a chunk.
 # Shared memory does not hold a chunk of float64 at once.

@@ -112,7 +112,7 @@ class ProductPlan {
     const Operand<T>&rows = lines_are_rows ? b_ : a_, &lines = lines_are_rows ? a_ : b_;
     ShallowJob<T> job{args_, rows, lines, lines_are_rows};
     // As many rows a warp as leave work for every multiprocessor: it reads its lines once for all of them.
-    for (job.log_rows = kMostLogShallowRows;; job.log_rows--) {
+    for (job.log_rows = most_log_shallow_rows(sizeof(T), args_.n * sizeof(T) % 32 == 0);; job.log_rows--) {
       job.log_down = 0;
       while (job.log_down < kLogShallowWarps && int64_t(1) << (job.log_rows + job.log_down) < rows.lines)
         job.log_down++;
@@ -175,8 +175,7 @@ class ProductPlan {
 
   template <int Rows, Layout kLayout>
   void skinny(SkinnyJob<T>& job) {
-    job.row_groups = unsigned(ceil_div(job.few.lines, int64_t(Rows)));
-    const int64_t groups = args_.batch * job.row_groups * job.line_groups;
+    const int64_t groups = args_.batch * job.line_groups;
     constexpr size_t kBytes = SkinnySizes<P, Rows, kLayout>::kBytes;
     const int64_t most = std::min(int64_t(skinny_warps(sizeof(P))), int64_t(shared_memory(context_.device) / kBytes));
     const auto start = [&](int64_t warps) {

@@ -17,8 +17,8 @@ struct ShallowJob {
 };
 
 inline constexpr int kShallowThreads = 256, kLogShallowWarps = 3;
-inline constexpr int kLeastLogShallowRows = 1, kMostLogShallowRows = 5;  // of a warp
-inline constexpr int kShallowLines = 4;                                  // of a lane
+inline constexpr int kLeastLogShallowRows = 1;  // of a warp
+inline constexpr int kShallowLines = 4;         // of a lane
 
 template <class P>
 __global__ void __launch_bounds__(kShallowThreads) multiply_shallow(const __grid_constant__ ShallowJob<P> job) {

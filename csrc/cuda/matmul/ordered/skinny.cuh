@@ -1,5 +1,5 @@
-// Products with at most 4 lines on one side: a warp computes 32 lines of the other side by the few, or some of these,
-// one lane per line, over one chunk of k. Each warp has its own pipeline of copies: the only barrier is at the end,
+// Products with at most 4 lines on one side: a warp computes 32 lines of the other side by the few, one lane per
+// line, over one chunk of k. Each warp has its own pipeline of copies: the only barrier is at the end,
 // where a block whose warps have all chunks of a group of lines adds them from left to right.
 #pragma once
 #include "../../primitives/dependent.cuh"
@@ -12,8 +12,8 @@ template <class T>
 struct SkinnyJob {
   MatmulArgs args;
   Operand<T> few, many;
-  bool few_are_columns;              // the few lines are b's
-  unsigned line_groups, row_groups;  // of the many lines, and of the few
+  bool few_are_columns;  // the few lines are b's
+  unsigned line_groups;  // of the many lines
   // Chunks `first` to `last`. Each one's values go to a partial, if there are partials.
   int64_t first, last;
   ProductOf<T>* partials;
@@ -45,20 +45,18 @@ __global__ void __launch_bounds__(32 * skinny_warps(sizeof(ProductOf<T>)), 1)
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
   P* const stages = reinterpret_cast<P*>(memory) + warp * Sizes::kWarp;
   const int64_t first_line = int64_t(blockIdx.x % job.line_groups) * 32;
-  const unsigned row_group = blockIdx.x / job.line_groups, of_batch = row_group / job.row_groups;
-  const int first_row = int(row_group % job.row_groups) * Rows;
+  const unsigned of_batch = blockIdx.x / job.line_groups;
   const int64_t batch = of_batch % unsigned(args.batch);
   const int64_t chunk = job.first + int64_t(of_batch / unsigned(args.batch)) * warps + warp;
   const int depth =
       int(max(min((min(chunk + 1, job.last)) * kProductChunk, args.k) - chunk * kProductChunk, int64_t(0)));
-  const int rows = min(int(job.few.lines) - first_row, Rows),
-            lines = int(min(job.many.lines - first_line, int64_t(32)));
+  const int rows = int(job.few.lines), lines = int(min(job.many.lines - first_line, int64_t(32)));
 
   P sums[Rows];
 #pragma unroll
   for (int r = 0; r < Rows; r++) sums[r] = 0;
   if (depth > 0) {
-    const T* const few = job.few.at(batch, first_row, chunk * kProductChunk);
+    const T* const few = job.few.at(batch, 0, chunk * kProductChunk);
     const T* const many = job.many.at(batch, first_line, chunk * kProductChunk);
     const int line = Own::line_of(lane), k_of_lane = Own::depth_of(lane);
     const int64_t line_step = Sizes::kKMajor ? job.many.mn_stride : 1;
@@ -70,11 +68,12 @@ __global__ void __launch_bounds__(32 * skinny_warps(sizeof(ProductOf<T>)), 1)
         const int l = line + Own::line_step(piece), k = k_of_lane + Own::depth_step(piece);
         return to + Sizes::kFew + (Sizes::kKMajor ? l * Sizes::kRow + k : k * Sizes::kRow + l);
       };
-      if (lines == 32 && depth - k0 >= kDepth) {
+      if (lines == 32 && (depth - k0 >= kDepth || Own::kDepthSteps == 1)) {
+        const bool wanted = k0 + k_of_lane < depth;
         const T* from = many + line * line_step + (k0 + k_of_lane) * depth_step;
 #pragma unroll
         for (int piece = 0; piece < Own::kCount; piece++) {
-          copy_piece<kCopied>(slot_of(piece), from);
+          copy_piece<kCopied>(wanted, slot_of(piece), from);
           from = opaque(from + (Sizes::kKMajor ? Own::kAcross * line_step : Own::kThreadsOfK * depth_step));
         }
       } else {
@@ -140,8 +139,8 @@ __global__ void __launch_bounds__(32 * skinny_warps(sizeof(ProductOf<T>)), 1)
   const int64_t row_step = job.few_are_columns ? 1 : args.n, line_step = job.few_are_columns ? args.n : 1;
   if (job.partials != nullptr) {
     if (depth == 0 || lane >= lines) return;
-    P* const to = job.partials + ((chunk - job.first) * args.batch + batch) * args.m * args.n +
-                  (first_line + lane) * line_step + first_row * row_step;
+    P* const to =
+        job.partials + ((chunk - job.first) * args.batch + batch) * args.m * args.n + (first_line + lane) * line_step;
 #pragma unroll
     for (int r = 0; r < Rows; r++)
       if (r < rows) to[r * row_step] = sums[r];
@@ -155,9 +154,8 @@ __global__ void __launch_bounds__(32 * skinny_warps(sizeof(ProductOf<T>)), 1)
     const P* const value = reinterpret_cast<const P*>(memory) + r * 32 + lane;
     P total = *value;
     for (int w = 1; w < int(job.last); w++) total += value[w * Sizes::kWarp];
-    const int64_t l = first_line + lane, own = first_row + r;
-    if (lane < lines)
-      store_product<Out>(args, batch, job.few_are_columns ? l : own, job.few_are_columns ? own : l, total);
+    const int64_t l = first_line + lane;
+    if (lane < lines) store_product<Out>(args, batch, job.few_are_columns ? l : r, job.few_are_columns ? r : l, total);
   }
 }
 

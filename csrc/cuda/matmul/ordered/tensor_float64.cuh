@@ -20,7 +20,7 @@ namespace torch_reductions::cuda::matmul {
 template <class Shape>
 struct TensorStages {
   static_assert(Shape::kM == Shape::kN && Shape::kThreads == 2 * Shape::kM);
-  static constexpr int kLines = Shape::kM, kDepth = 16, kCount = 3;
+  static constexpr int kLines = Shape::kM, kDepth = 16, kCount = kLines == 128 ? 3 : kLines == 64 ? 4 : 6;
   static constexpr int kPanel = kLines * kDepth, kStage = 2 * kPanel;
   static constexpr size_t kBytes = sizeof(double) * kCount * kStage, kTotalBytes = sizeof(double) * kLines * kLines;
 };
@@ -92,15 +92,6 @@ struct TensorPanel {
       else if (line < lines) cp_async<8>(to, corner + line * operand.mn_stride + k * operand.k_stride);
     }
     cursor += kDepth * operand.k_stride;
-  }
-
-  // Of lines beyond `lines`, which nobody copies: they are multiplied, though not used.
-  static __device__ __forceinline__ void clear(double* panel, int lines) {
-#pragma unroll 1
-    for (int piece = int(threadIdx.x); piece < Stages::kPanel; piece += kThreads) {
-      const int line = KMajor ? piece / kDepth : piece % kLines, k = KMajor ? piece % kDepth : piece / kLines;
-      if (line >= lines) panel[offset_of(line, k)] = 0;
-    }
   }
 
   // A lane's element of a fragment: of line first + 8 eight + lane / 4, where first is a multiple of 16, and of k
@@ -178,13 +169,8 @@ __device__ __forceinline__ void multiply_tensor_tile(const TileJob<T>& job, unsi
     for (int j = 0; j < kAcross; j++) mma_sync(sums[i][j], a[i], b[half][j]);
   };
 
-  if (PanelA::kMayLack && (args.m < Shape::kM || args.n < Shape::kN)) {
-#pragma unroll 1
-    for (int slot = 0; slot < kStages; slot++) {
-      PanelA::clear(ring + slot * kStage, lines_of(args.m));
-      PanelB::clear(ring + slot * kStage + Stages::kPanel, lines_of(args.n));
-    }
-  }
+  if (PanelA::kMayLack && (args.m < Shape::kM || args.n < Shape::kN))
+    clear_stages<Shape::kThreads>(reinterpret_cast<Pair*>(ring), kStages * kStage / 2);
 #pragma unroll 1
   for (int slot = 0; slot < kStages - 1; slot++) {
     if (is_whole()) {
@@ -328,25 +314,38 @@ __device__ __forceinline__ void multiply_tensor_tile(const TileJob<T>& job, unsi
         if (folds) pair = total_of(pair_index);
         totals[pair_index * Shape::kThreads] = pair;
       }
-      const auto for_own = [&]<int Unrolled>(auto store) {
-#pragma unroll Unrolled
-        for (int pair_index = 0; pair_index < kPairs; pair_index++) {
-          const int row = row_of(pair_index), column = column_of(pair_index);
-          const Pair pair = totals[pair_index * Shape::kThreads];
+      // Of so many pairs at once: first what each needs from memory, then the stores, over which no load moves.
+      const auto for_own = [&]<int AtOnce>(auto load, auto store) {
+#pragma unroll 1
+        for (int first = 0; first < kPairs; first += AtOnce) {
+          Pair loaded[AtOnce];
 #pragma unroll
-          for (int v = 0; v < 2; v++)
-            if (is_own(row, column + v)) store(row, column + v, pair.element[v]);
+          for (int at = 0; at < 2 * AtOnce; at++) {
+            const int row = row_of(first + at / 2), column = column_of(first + at / 2) + at % 2;
+            if (is_own(row, column)) loaded[at / 2].element[at % 2] = load(row, column);
+          }
+#pragma unroll
+          for (int at = 0; at < 2 * AtOnce; at++) {
+            const int row = row_of(first + at / 2), column = column_of(first + at / 2) + at % 2;
+            const Pair pair = totals[(first + at / 2) * Shape::kThreads];
+            if (is_own(row, column)) store(row, column, pair.element[at % 2], loaded[at / 2].element[at % 2]);
+          }
         }
       };
+      double* const to = (to_partials ? partial : static_cast<double*>(args.output)) + start;
       if (!to_partials && args.added.data != nullptr) {
-        for_own.template operator()<1>([&](int row, int column, double value) {
-          store_product<double>(args, here.batch, here.i + row, here.j + column, value);
-        });
+        for_own.template operator()<Shape::kM == 128 ? 1 : 4>(
+            [&](int row, int column) {
+              return added_of<double, double>(args, here.batch, here.i + row, here.j + column);
+            },
+            [&](int row, int column, double value, double added) {
+              to[row * args.n + column] = sum_of<double>(args, value, added);
+            });
       } else {
-        double* const to = (to_partials ? partial : static_cast<double*>(args.output)) + start;
         const double alpha = to_partials ? 1 : args.alpha;
         for_own.template operator()<4>(
-            [&](int row, int column, double value) { to[row * args.n + column] = alpha * value; });
+            [](int, int) { return 0.; },
+            [&](int row, int column, double value, double) { to[row * args.n + column] = alpha * value; });
       }
     }
     if (stage == stages) break;

@@ -66,7 +66,7 @@ struct TileSizes {
 //
 // Fewer lines than a panel's can be copied by copy() if kMayLack. Where threads are neighbours along the lines, each has
 // one, and those beyond the last one copy earlier ones again: if all copied the same one, each would take as long as all
-// together. Along k a thread has several lines, which LowTile checks one by one, and clears the others before: every
+// together. Along k a thread has several lines, which LowTile checks one by one: every
 // check parts the copies, between which the compiler sets empty instructions.
 template <class T, class Shape, int Lines, int Depth, int Row, Layout kLayout, bool InParts>
 struct Panel {
@@ -111,13 +111,6 @@ struct Panel {
     if (!kKMajor || piece % Own::kDepthSteps == Own::kDepthSteps - 1) cursor = opaque(cursor + jump);
     if (kKMajor && piece == kCount - 1) cursor = opaque(cursor + (Depth - Own::kLineSteps * jump));
   }
-  // This thread's places of lines beyond `lines`, which nobody copies: they are multiplied, though not used.
-  __device__ __forceinline__ void clear(P* stage, int lines) const {
-    const int own = from_own(lines);
-#pragma unroll 1
-    for (int piece = 0; piece < kCount; piece++)
-      if (Own::line_step(piece) >= own) stage[offset + offset_of(piece)] = 0;
-  }
   // A whole stage, of which `lines` and `left` elements of k are there; beyond them are others that are.
   __device__ __forceinline__ void copy_edge(P* stage, int lines, int left) const {
     const int own_line = line(), own_depth = depth(), earlier = (1 << highest_bit(unsigned(lines))) - 1;
@@ -157,6 +150,14 @@ struct TileCoord {
     depth = int(min(min(chunk + job.run, job.last) * kProductChunk, args.k) - chunk * kProductChunk);
   }
 };
+
+// Of all stages: lines beyond the edge that nobody copies are multiplied, though not used.
+template <int Threads, class Vector>
+__device__ __forceinline__ void clear_stages(Vector* stages, int vectors) {
+#pragma unroll 1
+  for (int i = int(threadIdx.x); i < vectors; i += Threads) stages[i] = {};
+  __syncthreads();  // before others copy to them
+}
 
 template <class T, class Out, class Shape, Layout A, Layout B, bool InParts>
 __device__ __forceinline__ void multiply_tile(const TileJob<T>& job, unsigned tile) {
@@ -228,12 +229,8 @@ __device__ __forceinline__ void multiply_tile(const TileJob<T>& job, unsigned ti
   const auto column_of = [&](int j) { return j_of_thread + j * 4 * kV; };
 
   if constexpr (PanelA::kChecks || PanelB::kChecks) {
-    const bool clears_a = PanelA::kChecks && lines_a < Shape::kM, clears_b = PanelB::kChecks && lines_b < Shape::kN;
-#pragma unroll 1
-    for (int stage = 0; stage < kStages; stage++) {
-      if (clears_a) panel_a.clear(stages + stage * Sizes::kStage, lines_a);
-      if (clears_b) panel_b.clear(stages + stage * Sizes::kStage + Sizes::kPanelA, lines_b);
-    }
+    if ((PanelA::kChecks && lines_a < Shape::kM) || (PanelB::kChecks && lines_b < Shape::kN))
+      clear_stages<kThreads>(reinterpret_cast<Vector*>(stages), kStages * Sizes::kStage / kV);
   }
 #pragma unroll 1
   for (int stage = 0; stage < kStages - 1; stage++) {
@@ -392,33 +389,48 @@ __device__ __forceinline__ void multiply_tile(const TileJob<T>& job, unsigned ti
         // Row by row of the warp's results, whichever lane computed them: neighbouring lanes store neighbours.
         constexpr int kRows = 8 * TM, kColumns = 4 * TN, kWide = kColumns < 32 ? kColumns : 32;
         const int row_of_warp = warp % Shape::kWarpsM * kRows, column_of_warp = warp / Shape::kWarpsM * kColumns;
-        const auto for_own = [&]<int Unrolled>(auto store) {
+        // Of so many rows at once: first what each needs from memory, then the stores, over which no load moves.
+        const auto for_own = [&]<int AtOnce>(auto load, auto store) {
+          constexpr int kStep = 32 / kWide;
 #pragma unroll 1
           for (int c = lane % kWide; c < kColumns; c += kWide) {
             const int column = column_of_warp + c;
             if (column >= lines_b || column < first_column) continue;
             const Vector* const of_column = totals + c / (4 * kV) * kThreads + (c / kV & 1) + (c / kV & 2) * 8 - lane;
-#pragma unroll Unrolled
-            for (int r = lane / kWide; r < kRows; r += 32 / kWide) {
-              const int row = row_of_warp + r, i = r / (8 * kV) * kV + r % kV;
-              if (row < lines_a && row >= first_row)
-                store(row, column, of_column[i * (TN / kV) * kThreads + (r / kV & 7) * 2].element[c % kV]);
+#pragma unroll 1
+            for (int first = lane / kWide; first < kRows; first += AtOnce * kStep) {
+              P loaded[AtOnce];
+#pragma unroll
+              for (int at = 0; at < AtOnce; at++) {
+                const int row = row_of_warp + first + at * kStep;
+                if (row < lines_a && row >= first_row) loaded[at] = load(row, column);
+              }
+#pragma unroll
+              for (int at = 0; at < AtOnce; at++) {
+                const int r = first + at * kStep, row = row_of_warp + r, i = r / (8 * kV) * kV + r % kV;
+                if (row < lines_a && row >= first_row)
+                  store(row, column, of_column[i * (TN / kV) * kThreads + (r / kV & 7) * 2].element[c % kV],
+                        loaded[at]);
+              }
             }
           }
         };
+        const auto nothing = [](int, int) { return P(); };
         __syncwarp();
         const P alpha = to_partials ? P(1) : P(args.alpha);
         const auto store_to = [&](auto* to) {
-          for_own.template operator()<8>([&](int row, int column, P value) {
+          for_own.template operator()<8>(nothing, [&](int row, int column, P value, P) {
             if constexpr (std::is_floating_point_v<P>) value *= alpha;
             to[row * args.n + column] = rounded<std::remove_pointer_t<decltype(to)>>(value);
           });
         };
         Out* const output = static_cast<Out*>(args.output) + start;
         if (!to_partials && args.added.data != nullptr) {
-          for_own.template operator()<1>([&](int row, int column, P value) {
-            store_product<Out>(args, here.batch, here.i + row, here.j + column, value);
-          });
+          for_own.template operator()<4>(
+              [&](int row, int column) { return added_of<Out, P>(args, here.batch, here.i + row, here.j + column); },
+              [&](int row, int column, P value, P added) {
+                output[row * args.n + column] = sum_of<Out>(args, value, added);
+              });
         } else if constexpr (std::is_same_v<Out, P>) {
           store_to(to_partials ? partial + start : output);
         } else {

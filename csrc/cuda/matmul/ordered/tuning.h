@@ -44,6 +44,7 @@ struct DmmaTileShape : TileShape<Lines, Lines, WarpsM, WarpsN, Blocks, Fill, Rat
 };
 using DmmaTile = DmmaTileShape<128, 2, 4, 1, 1, 170>;
 using SmallDmmaTile = DmmaTileShape<64, 2, 2, 2, 2, 140>;
+using TinyDmmaTile = DmmaTileShape<32, 2, 1, 4, 4, 110>;
 
 template <class T>
 struct Tuning {  // of elements that are widened as they are loaded
@@ -62,7 +63,7 @@ struct Tuning<uint32_t> {  // half the rate of float's: more threads per block g
 };
 template <>
 struct Tuning<double> {
-  using Tiles = List<DmmaTile, SmallDmmaTile, WideTile, SmallTile, TinyTile, LowTile>;
+  using Tiles = List<DmmaTile, SmallDmmaTile, TinyDmmaTile, WideTile, SmallTile, TinyTile, LowTile>;
   static constexpr bool kSkinny = true;
 };
 template <>
@@ -96,6 +97,11 @@ HOST_DEVICE constexpr int skinny_warps(int bytes) { return 64 / bytes; }  // per
 inline constexpr int kShallowDepth = 8, kShallowLeast = 64;
 inline constexpr int kShallowNarrow = 16;  // columns, up to which lanes lie along the rows
 inline constexpr int kShallowBlocks = 4;   // of a multiprocessor, that are better than more rows a warp
+// Rows of a warp, at most (log2): fewer where a row of the result ends within a sector of memory, whose other half another
+// block should write soon.
+HOST_DEVICE constexpr int most_log_shallow_rows(int bytes, bool whole_sectors) {
+  return whole_sectors ? 5 : bytes == 4 ? 3 : 4;
+}
 // Up to which k a tile may have all of it at once: where other tiles store results in vectors, and elsewhere.
 inline constexpr int kShallowTileDepth = 64, kMostShallowTileDepth = 128;
 

@@ -57,6 +57,12 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
                              coord.depth);
   typename Columns::Loader columns(product.columns, coord.factors, int64_t(coord.column) * Tile::kColumns,
                                    product.width, coord.begin, coord.depth);
+  // Stage by stage, for registers are few: later ones come from the L2, which gets them together with the first one.
+#pragma unroll 1
+  for (int stage = 1; stage * Rows::kDepth < coord.depth; stage++) {
+    rows.prefetch(stage, coord.depth - stage * Rows::kDepth);
+    columns.prefetch(stage, coord.depth - stage * Rows::kDepth);
+  }
 #pragma unroll 1
   for (int stage = 0; stage * Rows::kDepth < coord.depth; stage++) {
     char* const to = shared + stage * Tile::kStageBytes;

@@ -183,6 +183,15 @@ struct SharedTile {
                                                                                                    words[2], words[3]};
       }
     }
+    // What fetch() will load of the stage `ahead` of the next one, to the L2.
+    __device__ __forceinline__ void prefetch(int ahead, int64_t left) const {
+      const int64_t lines = AlongK ? width : left;
+      const T* const first = own + int64_t(ahead) * kDepth * operand.k_stride;
+      if (piece() * kPiece >= (AlongK ? left : width)) return;
+#pragma unroll
+      for (int i = 0; i < kPiecesAThread; i++)
+        if (line() + i * kLinesAThread < lines) prefetch_to_l2(first + i * between);
+    }
     __device__ __forceinline__ void next() { skip(1); }
     __device__ __forceinline__ void skip(int64_t stages) { own += stages * kDepth * operand.k_stride; }
 

@@ -71,7 +71,9 @@ class Plan {
   // Neighbouring results are contiguous.
   bool columns_of_memory() {
     const int64_t inner = args_.inner, length = args_.length, row_bytes = inner * int64_t(sizeof(T));
-    if (args_.length_stride == inner && row_bytes <= kFewBytes && length * row_bytes >= 8192) {
+    const int64_t bytes = length * row_bytes;  // of a block, which are enough; fewer are where all blocks run at once
+    if (args_.length_stride == inner && row_bytes <= kFewBytes &&
+        (bytes >= 8192 || (bytes >= 1024 && args_.outer <= sms_ * 16))) {
       few_columns();
       return true;
     }
@@ -234,12 +236,12 @@ class Plan {
     // Where there are threads enough, one takes a column: none waits for a shorter run, or merges.
     if (kArg<S> && results >= sms_ * 1024)
       config = {256, 0, kLogMaxRun<S, 1>, unsigned(ceil_div(results, int64_t(256)))};
-    // Where blocks are many and short, smaller ones share a multiprocessor: while one merges its runs the others read.
-    const int least = args_.length <= 64 ? 128 : 512;
+    // Blocks so small that all of them run at once: while one merges its runs others read, and none waits for a few.
+    const int least = args_.length <= 64 ? 128 : 256;
+    constexpr int kResident = kColumnThreads<S, 1, false> * kColumnBlocks<S, 1, false>;
     const auto threads = [&] { return int64_t(config.width) << config.log_height; };
-    if (width * args_.length * int64_t(sizeof(T)) <= 512 << 10)
-      while (config.log_height > 0 && threads() > least && config.blocks_across >= 2 * 1024 * sms_ / threads())
-        config.log_height--;
+    while (config.log_height > 0 && threads() > least && config.blocks_across * threads() > int64_t(kResident) * sms_)
+      config.log_height--;
     // The longest runs whose tiles still fill the multiprocessors once; twice for large inputs in wide blocks.
     int64_t fill = fill_all;
     if (config.width == 128 && int64_t(config.blocks_across) < busy && bytes_per_block >= 1 << 20) fill *= 2;

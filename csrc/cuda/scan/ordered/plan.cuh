@@ -56,7 +56,8 @@ class ScanPlan {
     if constexpr (kRows)
       if (args_.inner == 1 && (args_.length_stride == 1 || args_.length <= 1) && !(is_short && are_few)) return rows();
     if constexpr (kColumns) {
-      if (is_short) short_columns();
+      if (is_short) short_columns<kShort>();
+      else if (args_.length > 0 && args_.length <= kMostShort) short_columns<kMostShort>();
       else columns();
     }
   }
@@ -99,10 +100,11 @@ class ScanPlan {
           kIsDear<Op> ? log_threads | log_run << 8 : log_threads);
   }
 
+  template <int Most>
   void short_columns() {
     const int64_t count = args_.outer * args_.inner, blocks = ceil_div(count, int64_t(kShortThreads));
     if (blocks > INT32_MAX) fail("more than 2^39 lines in one launch");
-    launch(scan_short_columns<S>, unsigned(blocks), kShortThreads, 0, context_.stream, source_, lines_,
+    launch(scan_short_columns<S, Most>, unsigned(blocks), kShortThreads, 0, context_.stream, source_, lines_,
            args_.inner <= INT32_MAX ? FastDiv(args_.inner) : FastDiv(), count);
   }
 

@@ -1,4 +1,4 @@
-// Lines of at most kShort elements, a thread each: what scan_columns would do in shared memory happens in registers, and
+// Lines of at most `Most` elements, a thread each: what scan_columns would do in shared memory happens in registers, and
 // a position that is not there costs nothing.
 #pragma once
 #include "../../primitives/fast_div.cuh"
@@ -8,13 +8,13 @@
 
 namespace torch_reductions::cuda::scan {
 
-inline constexpr int kShortThreads = 256, kShort = 8;
+inline constexpr int kShortThreads = 256, kShort = 8, kMostShort = 16;
 
 // x[i] becomes the block that ends at i, for i < n, as blocks_of_run() does.
-template <class Op>
-__device__ __forceinline__ void blocks_of_line(typename Op::Value (&x)[kShort], int n) {
+template <class Op, int Most>
+__device__ __forceinline__ void blocks_of_line(typename Op::Value (&x)[Most], int n) {
 #pragma unroll
-  for (int i = 1; i < kShort; i++) {
+  for (int i = 1; i < Most; i++) {
     if (i >= n) break;
 #pragma unroll
     for (int half = 1; i & half; half *= 2) x[i] = Op::combine(x[i - half], x[i]);
@@ -22,7 +22,7 @@ __device__ __forceinline__ void blocks_of_line(typename Op::Value (&x)[kShort], 
 }
 
 // inner: of lines.inner, if that is less than 2^31.
-template <class S>
+template <class S, int Most>
 __global__ void __launch_bounds__(kShortThreads)
     scan_short_columns(const __grid_constant__ S source, const __grid_constant__ Lines lines,
                        const __grid_constant__ FastDiv inner, int64_t count) {
@@ -38,22 +38,22 @@ __global__ void __launch_bounds__(kShortThreads)
   const char* from =
       lines.input + o * lines.outer_bytes + i_of_outer * lines.inner_bytes + lines.element(0) * lines.length_bytes;
   const int64_t next = lines.reverse ? -lines.length_bytes : lines.length_bytes;
-  Value x[kShort];
+  Value x[Most];
 #pragma unroll
-  for (int i = 0; i < kShort; i++, from = opaque(from + next))
+  for (int i = 0; i < Most; i++, from = opaque(from + next))
     if (i < n) x[i] = load_one(source, from, i);
   if (masks<Value>(lines)) {
     const int64_t step = lines.reverse ? -lines.mask.strides.length : lines.mask.strides.length;
     const auto hidden = hidden_bits<uint32_t>(lines.mask.at(o, lines.element(0), i_of_outer), step, n);
     const Value put = hidden_value(source);
 #pragma unroll
-    for (int i = 0; i < kShort; i++)
+    for (int i = 0; i < Most; i++)
       if (hidden >> i & 1) x[i] = put;
   }
   blocks_of_line<Op>(x, n);
   if (gives_totals<Value>(lines)) {
 #pragma unroll
-    for (int size = 1; size <= kShort; size *= 2)
+    for (int size = 1; size <= Most; size *= 2)
       if (n == size) static_cast<Value*>(lines.totals)[line] = x[size - 1];
   }
 
@@ -61,7 +61,7 @@ __global__ void __launch_bounds__(kShortThreads)
   if (lines.before != nullptr) before = {value_before(source, lines, line), true};
   const Value empty = before.there ? before.value : empty_value(source);
 #pragma unroll
-  for (int i = 0; i < kShort; i++) {
+  for (int i = 0; i < Most; i++) {
     if (i >= n) break;
     const int start = i & (i + 1);  // of the block that ends at i
     if (start > 0) x[i] = Op::combine(x[start > 0 ? start - 1 : 0], x[i]);
@@ -84,7 +84,7 @@ __global__ void __launch_bounds__(kShortThreads)
   };
   if (lines.exclusive && results > 0) store(empty);
 #pragma unroll
-  for (int i = 0; i < kShort; i++)
+  for (int i = 0; i < Most; i++)
     if (i < n && i + lines.exclusive < results) store(x[i]);
 }
 
