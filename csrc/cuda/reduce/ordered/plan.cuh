@@ -236,12 +236,17 @@ class Plan {
     // Where there are threads enough, one takes a column: none waits for a shorter run, or merges.
     if (kArg<S> && results >= sms_ * 1024)
       config = {256, 0, kLogMaxRun<S, 1>, unsigned(ceil_div(results, int64_t(256)))};
-    // Blocks so small that all of them run at once: while one merges its runs others read, and none waits for a few.
-    const int least = args_.length <= 64 ? 128 : 256;
+    // Blocks so small that all of them run at once, as far as threads still read enough: while one merges its runs others
+    // read, and none waits for a few. Where they are too many for that, long ones stay as they are.
+    const bool is_short = width * args_.length * int64_t(sizeof(T)) <= 512 << 10;
+    const int least = args_.length <= 64 ? 128 : is_short || sizeof(T) >= 4 ? 256 : 512;
     constexpr int kResident = kColumnThreads<S, 1, false> * kColumnBlocks<S, 1, false>;
     const auto threads = [&] { return int64_t(config.width) << config.log_height; };
-    while (config.log_height > 0 && threads() > least && config.blocks_across * threads() > int64_t(kResident) * sms_)
-      config.log_height--;
+    const auto run_at_once = [&](int64_t threads) {
+      return config.blocks_across * threads <= int64_t(kResident) * sms_;
+    };
+    if (is_short || run_at_once(least))
+      while (config.log_height > 0 && threads() > least && !run_at_once(threads())) config.log_height--;
     // The longest runs whose tiles still fill the multiprocessors once; twice for large inputs in wide blocks.
     int64_t fill = fill_all;
     if (config.width == 128 && int64_t(config.blocks_across) < busy && bytes_per_block >= 1 << 20) fill *= 2;

@@ -57,7 +57,7 @@ class ScanPlan {
       if (args_.inner == 1 && (args_.length_stride == 1 || args_.length <= 1) && !(is_short && are_few)) return rows();
     if constexpr (kColumns) {
       if (is_short) short_columns<kShort>();
-      else if (args_.length > 0 && args_.length <= kMostShort) short_columns<kMostShort>();
+      else if (args_.length > 0 && (args_.length <= kMostShort || has_threads_enough())) short_columns<kMostShort>();
       else columns();
     }
   }
@@ -65,6 +65,12 @@ class ScanPlan {
  private:
   static constexpr int64_t kThreadsAtWork = 512;  // of a multiprocessor
   static constexpr int kRowRun = kVectors<S> * S::E;
+
+  // Are extremes' lines so many, and neighbours, that a thread may scan each one to its end?
+  bool has_threads_enough() const {
+    return kExtreme<Op> && args_.inner_stride == 1 && args_.inner >= 32 && args_.length <= INT32_MAX &&
+           args_.outer * args_.inner >= sms_ * int64_t(1024);
+  }
 
   // A tile of as many threads as still leave every multiprocessor some of them; several lines per block where they are
   // short.

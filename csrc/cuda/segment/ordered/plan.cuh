@@ -26,6 +26,7 @@ class SegmentPlan {
   void run() {
     if (joins()) rows(JoinedSegments(args_.segments, args_.outer), 1);
     else if (args_.length_stride != 1 || args_.length <= 1) are_short() ? short_lines() : lines();
+    else if (args_.segments.count > 1 && average() <= 8 && results() <= sms_ * int64_t(128)) short_lines();
     else if (average() < 32) rows(args_.segments, lines_);
     else if (results() <= sms_ * kBlocksPerSm || average() > kUnit << kLogSegmentUnits) blocks();
     else if (average() >= kWarpLength) warps();
