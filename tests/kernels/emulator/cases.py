@@ -329,6 +329,7 @@ SCAN_VIEWS = (
     # A thread each.
     *(columns(1, 2, 900), columns(300, 3, 5), columns(7, 5, 66, 1), columns(2, 8, 300), View(90, 6, 3, 30, 6, 2)),
     *(columns(2, 12, 300), columns(40, 16, 9, 1), View(90, 11, 3, 55, 5, 2)),
+    columns(2, 21, 550, 0, 1),  # of extremes longer ones too
     # On many multiprocessors tiles are small, and totals have several levels.
     *(rows(1, 99_999, 0, 200), columns(1, 20_000, 3, 0, 200), columns(1, 9000, 33, 0, 200)),
     *(

@@ -8,8 +8,8 @@
 // The totals of earlier chunks wait in shared memory, those of earlier parts in the L2, as in multiply_tiles.
 // Behind the end of k stand -0 in a and +0 in b: their product is -0, which changes no sum.
 //
-// Local:   multiply_tensor_tiles (56 bytes): behind a part, whose sums and what they are added to fill the registers,
-//          behind the last chunk, and in the loop over single stages; the loop over pairs of whole stages has none.
+// Local:   multiply_tensor_tiles (52 bytes): behind a part, whose sums and what they are added to fill the registers,
+//          and in the loop over single stages before its end; the loop over pairs of whole stages has none.
 #pragma once
 #include "../../primitives/mma.cuh"
 #include "tile.cuh"
@@ -314,45 +314,39 @@ __device__ __forceinline__ void multiply_tensor_tile(const TileJob<T>& job, unsi
         if (folds) pair = total_of(pair_index);
         totals[pair_index * Shape::kThreads] = pair;
       }
-      // Row by row of the warp's results, whichever lane computed them: neighbouring lanes store neighbours. Of so many
-      // rows at once first what each needs from memory, then the stores, over which no load moves.
-      static_assert(kWidth == 32);
-      constexpr int kRowsAtOnce = Shape::kM == 128 ? 2 : 4;  // registers of large tiles are full
-      const int thread = opaque(int(threadIdx.x)), c = thread % 32, own_warp = thread / 32;
-      const int first_of_warp = own_warp % Shape::kWarpsM * kHeight, column = own_warp / Shape::kWarpsM * kWidth + c;
-      const Pair* const of_column = reinterpret_cast<Pair*>(reinterpret_cast<double*>(memory) + kStages * kStage) +
-                                    own_warp * 32 + c / 8 * 2 * Shape::kThreads + c % 8 / 2;
+      // Of so many pairs at once: first what each needs from memory, then the stores, over which no load moves.
       const auto for_own = [&]<int AtOnce>(auto load, auto store) {
 #pragma unroll 1
-        for (int first = 0; first < kHeight; first += AtOnce) {
-          double loaded[AtOnce];
+        for (int first = 0; first < kPairs; first += AtOnce) {
+          Pair loaded[AtOnce];
 #pragma unroll
-          for (int at = 0; at < AtOnce; at++) {
-            const int row = first_of_warp + first + at;
-            if (is_own(row, column)) loaded[at] = load(row);
+          for (int at = 0; at < 2 * AtOnce; at++) {
+            const int row = row_of(first + at / 2), column = column_of(first + at / 2) + at % 2;
+            if (is_own(row, column)) loaded[at / 2].element[at % 2] = load(row, column);
           }
 #pragma unroll
-          for (int at = 0; at < AtOnce; at++) {
-            const int r = first + at, row = first_of_warp + r, pair_index = r / 16 * (2 * kAcross) + r % 16 / 8;
-            if (is_own(row, column))
-              store(row, of_column[pair_index * Shape::kThreads + r % 8 * 4].element[c % 2], loaded[at]);
+          for (int at = 0; at < 2 * AtOnce; at++) {
+            const int row = row_of(first + at / 2), column = column_of(first + at / 2) + at % 2;
+            const Pair pair = totals[(first + at / 2) * Shape::kThreads];
+            if (is_own(row, column)) store(row, column, pair.element[at % 2], loaded[at / 2].element[at % 2]);
           }
         }
       };
-      __syncwarp();
       double* const to = (to_partials ? partial : static_cast<double*>(args.output)) + start;
       if (!to_partials && args.added.data != nullptr) {
-        for_own.template operator()<kRowsAtOnce>(
-            [&](int row) { return added_of<double, double>(args, here.batch, here.i + row, here.j + column); },
-            [&](int row, double value, double added) {
+        for_own.template operator()<Shape::kM == 128 ? 1 : 4>(
+            [&](int row, int column) {
+              return added_of<double, double>(args, here.batch, here.i + row, here.j + column);
+            },
+            [&](int row, int column, double value, double added) {
               to[row * args.n + column] = sum_of<double>(args, value, added);
             });
       } else {
         const double alpha = to_partials ? 1 : args.alpha;
-        for_own.template operator()<kRowsAtOnce>(
-            [](int) { return 0.; }, [&](int row, double value, double) { to[row * args.n + column] = alpha * value; });
+        for_own.template operator()<4>(
+            [](int, int) { return 0.; },
+            [&](int row, int column, double value, double) { to[row * args.n + column] = alpha * value; });
       }
-      __syncwarp();  // before the totals of the next chunk
     }
     if (stage == stages) break;
   }

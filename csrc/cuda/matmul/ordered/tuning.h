@@ -44,7 +44,7 @@ struct DmmaTileShape : TileShape<Lines, Lines, WarpsM, WarpsN, Blocks, Fill, Rat
 };
 using DmmaTile = DmmaTileShape<128, 2, 4, 1, 1, 170>;
 using SmallDmmaTile = DmmaTileShape<64, 2, 2, 2, 2, 140>;
-using TinyDmmaTile = DmmaTileShape<32, 2, 1, 4, 4, 100>;
+using TinyDmmaTile = DmmaTileShape<32, 2, 1, 4, 4, 110>;
 
 template <class T>
 struct Tuning {  // of elements that are widened as they are loaded

@@ -4,6 +4,7 @@
 #include "../../../common/ceil_div.h"
 #include "../../primitives/launch.h"
 #include "columns.cuh"
+#include "extreme_columns.cuh"
 #include "rows.cuh"
 #include "short_columns.cuh"
 
@@ -56,9 +57,15 @@ class ScanPlan {
     if constexpr (kRows)
       if (args_.inner == 1 && (args_.length_stride == 1 || args_.length <= 1) && !(is_short && are_few)) return rows();
     if constexpr (kColumns) {
-      if (is_short) short_columns<kShort>();
-      else if (args_.length > 0 && (args_.length <= kMostShort || has_threads_enough())) short_columns<kMostShort>();
-      else columns();
+      if (is_short) {
+        column_threads(&scan_short_columns<S, kShort>);
+      } else if (args_.length > 0 && args_.length <= kMostShort) {
+        column_threads(&scan_short_columns<S, kMostShort>);
+      } else if (has_many_neighbours()) {
+        if constexpr (kExtreme<Op>) column_threads(&scan_extreme_columns<S>);
+      } else {
+        columns();
+      }
     }
   }
 
@@ -66,10 +73,10 @@ class ScanPlan {
   static constexpr int64_t kThreadsAtWork = 512;  // of a multiprocessor
   static constexpr int kRowRun = kVectors<S> * S::E;
 
-  // Are extremes' lines so many, and neighbours, that a thread may scan each one to its end?
-  bool has_threads_enough() const {
-    return kExtreme<Op> && args_.inner_stride == 1 && args_.inner >= 32 && args_.length <= INT32_MAX &&
-           args_.outer * args_.inner >= sms_ * int64_t(1024);
+  // Are these extremes' lines, neighbours, and so many that a thread may go along each one?
+  bool has_many_neighbours() const {
+    return kExtreme<Op> && args_.inner_stride == 1 && args_.inner >= 32 && args_.length > 0 &&
+           args_.length <= INT32_MAX && args_.outer * args_.inner >= sms_ * int64_t(1024);
   }
 
   // A tile of as many threads as still leave every multiprocessor some of them; several lines per block where they are
@@ -106,11 +113,12 @@ class ScanPlan {
           kIsDear<Op> ? log_threads | log_run << 8 : log_threads);
   }
 
-  template <int Most>
-  void short_columns() {
+  // A thread per line.
+  template <class Kernel>
+  void column_threads(Kernel kernel) {
     const int64_t count = args_.outer * args_.inner, blocks = ceil_div(count, int64_t(kShortThreads));
     if (blocks > INT32_MAX) fail("more than 2^39 lines in one launch");
-    launch(scan_short_columns<S, Most>, unsigned(blocks), kShortThreads, 0, context_.stream, source_, lines_,
+    launch(kernel, unsigned(blocks), kShortThreads, 0, context_.stream, source_, lines_,
            args_.inner <= INT32_MAX ? FastDiv(args_.inner) : FastDiv(), count);
   }
 

@@ -1,4 +1,4 @@
-// Lines of at most `Most` elements (of extremes any number), a thread each: what scan_columns would do in shared memory happens in registers, and
+// Lines of at most `Most` elements, a thread each: what scan_columns would do in shared memory happens in registers, and
 // a position that is not there costs nothing.
 #pragma once
 #include "../../primitives/fast_div.cuh"
@@ -33,14 +33,40 @@ __global__ void __launch_bounds__(kShortThreads)
   if (line >= count) return;
   const int64_t o = line < lines.inner ? 0 : line >> 31 ? line / lines.inner : inner.div(unsigned(line));
   const int64_t i_of_outer = line - o * lines.inner;
-  const int length = int(lines.length), results = int(lines.results);
+  const int n = int(lines.length), results = int(lines.results);
 
   const char* from =
       lines.input + o * lines.outer_bytes + i_of_outer * lines.inner_bytes + lines.element(0) * lines.length_bytes;
   const int64_t next = lines.reverse ? -lines.length_bytes : lines.length_bytes;
+  Value x[Most];
+#pragma unroll
+  for (int i = 0; i < Most; i++, from = opaque(from + next))
+    if (i < n) x[i] = load_one(source, from, i);
+  if (masks<Value>(lines)) {
+    const int64_t step = lines.reverse ? -lines.mask.strides.length : lines.mask.strides.length;
+    const auto hidden = hidden_bits<uint32_t>(lines.mask.at(o, lines.element(0), i_of_outer), step, n);
+    const Value put = hidden_value(source);
+#pragma unroll
+    for (int i = 0; i < Most; i++)
+      if (hidden >> i & 1) x[i] = put;
+  }
+  blocks_of_line<Op>(x, n);
+  if (gives_totals<Value>(lines)) {
+#pragma unroll
+    for (int size = 1; size <= Most; size *= 2)
+      if (n == size) static_cast<Value*>(lines.totals)[line] = x[size - 1];
+  }
+
   SoFar<Op> before;
   if (lines.before != nullptr) before = {value_before(source, lines, line), true};
   const Value empty = before.there ? before.value : empty_value(source);
+#pragma unroll
+  for (int i = 0; i < Most; i++) {
+    if (i >= n) break;
+    const int start = i & (i + 1);  // of the block that ends at i
+    if (start > 0) x[i] = Op::combine(x[start > 0 ? start - 1 : 0], x[i]);
+    else if (before.there) x[i] = Op::combine(before.value, x[i]);
+  }
 
   // Of extremes: what index -1 stands for, and how the others count from the front.
   const int64_t none = IsIndexed<Value>::value ? index_before(lines, line) : -1;
@@ -57,41 +83,9 @@ __global__ void __launch_bounds__(kShortThreads)
     }
   };
   if (lines.exclusive && results > 0) store(empty);
-
-  // Extremes have no order, so that their lines may be longer: one part follows the other.
-#pragma unroll 1
-  for (int first = 0; first < (kExtreme<Op> ? length : 1); first += Most) {
-    const int n = kExtreme<Op> ? min(length - first, Most) : length;
-    Value x[Most];
 #pragma unroll
-    for (int i = 0; i < Most; i++, from = opaque(from + next))
-      if (i < n) x[i] = load_one(source, from, first + i);
-    if (masks<Value>(lines)) {
-      const int64_t step = lines.reverse ? -lines.mask.strides.length : lines.mask.strides.length;
-      const auto hidden = hidden_bits<uint32_t>(lines.mask.at(o, lines.element(first), i_of_outer), step, n);
-      const Value put = hidden_value(source);
-#pragma unroll
-      for (int i = 0; i < Most; i++)
-        if (hidden >> i & 1) x[i] = put;
-    }
-    blocks_of_line<Op>(x, n);
-    if (gives_totals<Value>(lines)) {
-#pragma unroll
-      for (int size = 1; size <= Most; size *= 2)
-        if (n == size) static_cast<Value*>(lines.totals)[line] = x[size - 1];
-    }
-#pragma unroll
-    for (int i = 0; i < Most; i++) {
-      if (i >= n) break;
-      const int start = i & (i + 1);  // of the block that ends at i
-      if (start > 0) x[i] = Op::combine(x[start > 0 ? start - 1 : 0], x[i]);
-      else if (before.there) x[i] = Op::combine(before.value, x[i]);
-    }
-#pragma unroll
-    for (int i = 0; i < Most; i++)
-      if (i < n && first + i + lines.exclusive < results) store(x[i]);
-    if (kExtreme<Op> && first + Most < length) before = {x[Most - 1], true};
-  }
+  for (int i = 0; i < Most; i++)
+    if (i < n && i + lines.exclusive < results) store(x[i]);
 }
 
 }  // namespace torch_reductions::cuda::scan
