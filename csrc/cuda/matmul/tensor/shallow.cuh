@@ -1,6 +1,8 @@
 // The kernel for a short k, all of which is in shared memory at once: little is multiplied, and the result is most of
 // what is moved. Small tiles, many blocks of a multiprocessor, so that some store while others load; and little code,
 // which comes from memory too.
+//
+// Local:   multiply_shallow_fragments (8 bytes): where an operand's next stage begins, while one is on its way.
 #pragma once
 #include <algorithm>
 #include <type_traits>
