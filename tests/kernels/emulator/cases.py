@@ -766,7 +766,8 @@ SHALLOW_TILES = (
     Product(68, 260, 64, "r", "r4", "e", alpha=0.5, multiprocessors=1),
 )
 MAIN_TILES = (*LARGE_TILES[::4], *MIDDLE_TILES[::4], *SMALL_TILES[::4], *TINY_TILES[::2], *LOW_TILES)
-MAIN_ORDERED_PRODUCTS = (*MAIN_TILES, *TOTALS, *SPLITS, *SKINNY[::5], *SKINNY[-2:], *FEW_LINES, *SHALLOW, *SHALLOW_TILES)
+MAIN_SKINNY = (*SKINNY[::5], *SKINNY[-2:])
+MAIN_ORDERED_PRODUCTS = (*MAIN_TILES, *TOTALS, *SPLITS, *MAIN_SKINNY, *FEW_LINES, *SHALLOW, *SHALLOW_TILES)
 # Elements of up to 2 bytes, on a device without tensor cores for them; and on one that has them, by which rung is open.
 WIDENED_PRODUCTS = tuple(
     replace(view, capability=75) for view in (*SMALL_TILES[:4], *SPLITS[:2], *SKINNY[:2], *TOTALS[1:])
