@@ -87,7 +87,7 @@ BUDGETS: dict[str, Budget] = {
     "segment_short_lines": (256, {4: (64, 4), 8: (64, 4)}),
     "segment_lines": (256, {4: (64, 4), 8: (64, 4)}),
     "segment_rest": (256, {4: (64, 4), 8: (64, 4)}),
-    "multiply_tiles-128x128": (128, {4: (256, 2)}),
+    "multiply_tiles-128x128": (128, {4: (240, 2)}),
     "multiply_tiles-128x64": (128, {4: (168, 3), 8: (256, 2)}),
     "multiply_tiles-64x64": (64, {4: (168, 6), 8: (256, 4)}),
     "multiply_tiles-32x32": (64, {4: (96, 10), 8: (128, 8)}),

@@ -426,11 +426,17 @@ __device__ __forceinline__ void multiply_tile(const TileJob<T>& job, unsigned ti
         };
         Out* const output = static_cast<Out*>(args.output) + start;
         if (!to_partials && args.added.data != nullptr) {
-          for_own.template operator()<4>(
-              [&](int row, int column) { return added_of<Out, P>(args, here.batch, here.i + row, here.j + column); },
-              [&](int row, int column, P value, P added) {
-                output[row * args.n + column] = sum_of<Out>(args, value, added);
-              });
+          if constexpr (Shape::kM * Shape::kN > 8192) {  // there registers are full
+            for_own.template operator()<1>(nothing, [&](int row, int column, P value, P) {
+              store_product<Out>(args, here.batch, here.i + row, here.j + column, value);
+            });
+          } else {
+            for_own.template operator()<4>(
+                [&](int row, int column) { return added_of<Out, P>(args, here.batch, here.i + row, here.j + column); },
+                [&](int row, int column, P value, P added) {
+                  output[row * args.n + column] = sum_of<Out>(args, value, added);
+                });
+          }
         } else if constexpr (std::is_same_v<Out, P>) {
           store_to(to_partials ? partial + start : output);
         } else {
