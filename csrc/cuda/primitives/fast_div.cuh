@@ -18,6 +18,10 @@ struct FastDiv {
     multiplier = unsigned(((uint64_t(1) << shift) + uint64_t(d) - 1) / uint64_t(d));
   }
   HOST_DEVICE unsigned div(unsigned n) const { return unsigned(uint64_t(n) * multiplier >> shift); }
+  // n / d of any n, where the divisor is d if that is less than 2^31.
+  HOST_DEVICE int64_t quotient(int64_t n, int64_t d) const {
+    return n < d ? 0 : n >> 31 ? n / d : int64_t(div(unsigned(n)));
+  }
 };
 
 }  // namespace torch_reductions::cuda

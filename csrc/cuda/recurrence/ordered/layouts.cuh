@@ -97,7 +97,7 @@ struct WarpLayout {
     const int64_t warp = (int64_t(coord.tile) << config.log_warps) + warp_of_strip();
     const int64_t start = ((warp << (5 - log_lines())) + (lane() >> log_lines())) * Run;
     if (LogLines == 0) return {line, start, line < lines.count, line, 0, unsigned(line)};
-    const int64_t outer = line < lines.inner ? 0 : line >> 31 ? line / lines.inner : config.inner.div(unsigned(line));
+    const int64_t outer = config.inner.quotient(line, lines.inner);
     return {line, start, line < lines.count, outer, line - outer * lines.inner, unsigned(line)};
   }
   __device__ __forceinline__ int within(int64_t left) const { return left <= 0 ? 0 : left < Run ? int(left) : Run; }

@@ -16,7 +16,7 @@ __global__ void __launch_bounds__(kShortThreads)
   constexpr int kAtOnce = kShort;
   const int64_t line = int64_t(blockIdx.x) * kShortThreads + threadIdx.x;
   if (line >= count) return;
-  const int64_t o = line < lines.inner ? 0 : line >> 31 ? line / lines.inner : inner.div(unsigned(line));
+  const int64_t o = inner.quotient(line, lines.inner);
   const int64_t i_of_outer = line - o * lines.inner, first = lines.element(0);
   const int length = int(lines.length), results = int(lines.results);
   const char* from = lines.input + o * lines.outer_bytes + i_of_outer * lines.inner_bytes + first * lines.length_bytes;

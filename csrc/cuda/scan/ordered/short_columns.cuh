@@ -31,7 +31,7 @@ __global__ void __launch_bounds__(kShortThreads)
   using Result = typename ResultOf<S>::type;
   const int64_t line = int64_t(blockIdx.x) * kShortThreads + threadIdx.x;
   if (line >= count) return;
-  const int64_t o = line < lines.inner ? 0 : line >> 31 ? line / lines.inner : inner.div(unsigned(line));
+  const int64_t o = inner.quotient(line, lines.inner);
   const int64_t i_of_outer = line - o * lines.inner;
   const int n = int(lines.length), results = int(lines.results);
 

@@ -34,7 +34,7 @@ __global__ void __launch_bounds__(kLineThreads, 4)
   Value v = Op::identity();
   bool waits = false;  // for more tiles than a thread folds
   if (i < all) {
-    const int64_t of_line = i < job.lines ? 0 : i >> 31 ? i / job.lines : int64_t(lines.div(unsigned(i)));
+    const int64_t of_line = lines.quotient(i, job.lines);
     line = i - of_line * job.lines, outer = job.outer_of(line);
     if (of_window) {
       window = of_line + 1;
