@@ -690,12 +690,13 @@ SPLITS = (
 )
 ROUNDS = (Product(64, 64, 33300, multiprocessors=1, capability=80),)  # of 8-byte types
 # Of float64 on tensor cores, in every layout, by pairs and one by one: tiles moved inside and cut off, all ends of a
-# stage and of a chunk, totals in shared memory, and a k split over blocks.
+# stage and of a chunk, totals in shared memory, and a k split over blocks. Large tiles of odd widths need a longer k to be
+# chosen.
 DOUBLE_KS = (48, 65, 50, 64, 34, 49, 63, 33, 130)
 DOUBLE_LAYOUTS = (("r", "c"), ("c", "r"), ("r1", "c1"), ("c", "c"))
 DOUBLE_TILES = (
     *(
-        Product(250, 252 - i % 3, 200 * (i % 3) % 400 + DOUBLE_KS[i], a, b, multiprocessors=1)
+        Product(250, 252 - i % 3, DOUBLE_KS[i] + 200 * (i % 3 == 1), a, b, multiprocessors=1)
         for i, (a, b) in enumerate(TILE_LAYOUTS)
     ),
     *(Product(128, 128, 511, "c", "c", multiprocessors=1), Product(228, 250, 513, "r2", "r@2", multiprocessors=1)),
@@ -727,10 +728,8 @@ SKINNY = (
     *(Product(m, n, 1100, *ab) for m, n in ((1, 36), (3, 68), (9, 40)) for ab in SKINNY_LAYOUTS),
     *(Product(36, 2, 600, "r", "c"), Product(40, 11, 1300, "c", "r1", batch=2), Product(3, 36, 8710, "r", "c")),
     *(Product(68, 2, 8710, "r1", "r", "r", batch=2), Product(20, 40, 70), Product(40, 31, 600, "c", "r1")),
-    *(
-        Product(2, 64, 600, "r", "c", multiprocessors=1),
-        Product(96, 3, 27, "r", "r", batch=5),
-    ),  # a tail of k, and no line too many
+    # A tail of k, and no line too many.
+    *(Product(2, 64, 600, "r", "c", multiprocessors=1), Product(96, 3, 27, "r", "r", batch=5)),
 )
 # With so few of the many lines that a block's warps share them: every layout of both, ends of a stage and of a chunk.
 # Shared memory does not hold a chunk of float64 at once.

@@ -71,7 +71,7 @@ class Plan {
   // Neighbouring results are contiguous.
   bool columns_of_memory() {
     const int64_t inner = args_.inner, length = args_.length, row_bytes = inner * int64_t(sizeof(T));
-    const int64_t bytes = length * row_bytes;  // of a block, which are enough; fewer are where all blocks run at once
+    const int64_t bytes = length * row_bytes;  // of a matrix: enough for a block; or less, where all run at once
     if (args_.length_stride == inner && row_bytes <= kFewBytes &&
         (bytes >= 8192 || (bytes >= 1024 && args_.outer <= sms_ * 16))) {
       few_columns();

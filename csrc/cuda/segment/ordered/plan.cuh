@@ -26,7 +26,7 @@ class SegmentPlan {
   void run() {
     if (joins()) rows(JoinedSegments(args_.segments, args_.outer), 1);
     else if (args_.length_stride != 1 || args_.length <= 1) are_short() ? short_lines() : lines();
-    else if (args_.segments.count > 1 && average() <= 8 && results() <= sms_ * int64_t(128)) short_lines();
+    else if (are_few_and_short()) short_lines();
     else if (average() < 32) rows(args_.segments, lines_);
     else if (results() <= sms_ * kBlocksPerSm || average() > kUnit << kLogSegmentUnits) blocks();
     else if (average() >= kWarpLength) warps();
@@ -52,6 +52,11 @@ class SegmentPlan {
   bool are_short() const {
     return args_.segments.count > 1 && (lines_ < sms_ * int64_t(256) || average() >= 8) &&
            (average() <= 16 || (average() <= 100 && results() >= sms_ * int64_t(32)));
+  }
+
+  // Segments of contiguous lines: do threads fold them at once, of which a warp would fold one part after the other?
+  bool are_few_and_short() const {
+    return args_.segments.count > 1 && average() <= 8 && results() <= sms_ * int64_t(128);
   }
 
   // Windows of work, where a segment may have several tiles.
