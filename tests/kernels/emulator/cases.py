@@ -690,8 +690,8 @@ SPLITS = (
 )
 ROUNDS = (Product(64, 64, 33300, multiprocessors=1, capability=80),)  # of 8-byte types
 # Of float64 on tensor cores, in every layout, by pairs and one by one: tiles moved inside and cut off, all ends of a
-# stage and of a chunk, totals in shared memory, and a k split over blocks. Large tiles of odd widths need a longer k to be
-# chosen.
+# stage and of a chunk, totals in shared memory, and a k split over blocks. Large tiles of odd widths need a longer k
+# to be chosen.
 DOUBLE_KS = (48, 65, 50, 64, 34, 49, 63, 33, 130)
 DOUBLE_LAYOUTS = (("r", "c"), ("c", "r"), ("r1", "c1"), ("c", "c"))
 DOUBLE_TILES = (
