@@ -63,6 +63,8 @@ BUDGETS: dict[str, Budget] = {
     "scan_extreme_columns": (256, {8: (64, 4), 16: (80, 3)}),
     "scan_short_columns-16": (256, {4: (48, 5), 8: (64, 4), 16: (128, 2)}),
     "scan_rows-pairs": (256, {8: (80, 3)}),
+    "scan_short_segments": (256, {4: (64, 4), 8: (128, 2), 16: (128, 2)}),
+    "scan_short_segments-log_add": (256, {4: (64, 4), 8: (128, 2)}),
     "scan_short_columns-pairs": (256, {8: (40, 6)}),
     "scan_short_columns-16-pairs": (256, {8: (64, 4)}),
     "scan_columns-pairs": (256, {8: (128, 2)}),
@@ -71,6 +73,7 @@ BUDGETS: dict[str, Budget] = {
     "scan_columns-log_add": (256, {4: (80, 3), 8: (128, 2)}),
     "scan_short_columns-log_add": (256, {4: (40, 6), 8: (48, 5)}),
     "scan_short_columns-16-log_add": (256, {4: (48, 5), 8: (80, 3)}),
+    "scan_short_columns-32-log_add": (256, {4: (64, 4), 8: (128, 2)}),
     "recur_lines-SideBySide": (256, {8: (64, 4), 16: (64, 4)}),
     "recur_lines-SideBySide-carried": (256, {8: (80, 3), 16: (128, 2)}),
     "recur_lines-Contiguous": (256, {8: (64, 4), 16: (80, 3)}),
@@ -106,6 +109,7 @@ BUDGETS: dict[str, Budget] = {
     "multiply_few_lines-2": (256, {4: (96, 2), 8: (96, 2)}),
     "multiply_few_lines-4": (256, {4: (128, 2), 8: (128, 2)}),
     "multiply_shallow": (256, {4: (64, 4), 8: (112, 2)}),
+    "multiply_short_lines": (256, {4: (48, 5), 8: (48, 5)}),
     "multiply_shallow_tile-64x128": (128, {4: (112, 4)}),
     "multiply_shallow_tile-64x64": (128, {4: (80, 6)}),
     "add_partials": (128, {4: (40, 12), 8: (48, 10)}),
@@ -173,10 +177,13 @@ INSTRUCTIONS = {
     "scan_short_columns": [],
     "scan_extreme_columns": [],
     "scan_short_columns-16": [],
+    "scan_short_segments": [],
+    "scan_short_segments-log_add": [],
     "scan_short_columns-pairs": [PACK_HALVES],
     "scan_short_columns-16-pairs": [PACK_HALVES],
     "scan_short_columns-log_add": [],
     "scan_short_columns-16-log_add": [],
+    "scan_short_columns-32-log_add": [],
     "shifted_columns": [VECTOR_LOAD, r"SHFL\.DOWN"],
     "scan_rows": [*ASYNC_COPY, PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"STS\.128"],
     "scan_columns": [*ASYNC_COPY, PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"SHFL\.BFLY"],
@@ -229,6 +236,7 @@ INSTRUCTIONS = {
     "multiply_few_lines-2": [r"LDGSTS\.E", r"LDGDEPBAR", r"DEPBAR\.LE", r"LDS\.128"],
     "multiply_few_lines-4": [r"LDGSTS\.E", r"LDGDEPBAR", r"DEPBAR\.LE", r"LDS\.128"],
     "multiply_shallow": [r"LDS\.128", r"[FD]FMA"],
+    "multiply_short_lines": [r"LDGSTS\.E", r"DEPBAR\.LE", r"LDS\.128", r"[FD]FMA"],
     "multiply_shallow_tile-64x128": [r"LDGSTS\.E", r"DEPBAR\.LE", r"LDS\.128", r"FFMA"],
     "multiply_shallow_tile-64x64": [r"LDGSTS\.E", r"DEPBAR\.LE", r"LDS\.128", r"FFMA"],
     "multiply_skinny": [r"LDGSTS\.E", r"LDGDEPBAR", r"DEPBAR\.LE", r"LDS\.128"],
@@ -374,8 +382,8 @@ def plain_name(function: str) -> str:
 def kernel_name(kernel: str) -> str:
     """split_rows<Input<float, Sum<float>, 4>, true> -> split_rows-whole; LogAdd and pairs have budgets of their own."""
     name = plain_name(kernel)
-    if name == "scan_short_columns" and kernel.endswith(", 16>"):  # of up to so many elements
-        name += "-16"
+    if name == "scan_short_columns" and kernel.endswith((", 16>", ", 32>")):  # of up to so many elements
+        name += f"-{kernel[-3:-1]}"
     if "LogAdd<" in kernel:
         return f"{name}-log_add"
     if layout := re.match(r"recur_lines<(\w+)<\w+, (true|false)", kernel):
@@ -800,6 +808,7 @@ def test_reasons_are_read() -> None:
             4,
         ),
         ("scan_short_columns<Input<Pair<Half>, Sum<Pair<float> >, 4>, 16>", "scan_short_columns-16-pairs", 8),
+        ("scan_short_columns<Input<Half, LogAdd<float>, 4>, 32>", "scan_short_columns-32-log_add", 4),
         ("multiply_skinny<unsigned long, unsigned long, 4, (Layout)0>", "multiply_skinny-wide", 8),
         ("multiply_skinny<unsigned int, unsigned int, 4, (Layout)0>", "multiply_skinny", 4),
         ("multiply_tiles<float, float, LowTile, (Layout)2, (Layout)0, false>", "multiply_tiles-low", 4),

@@ -33,7 +33,7 @@ def cases_for(mutant: KernelMutant) -> list[cases.Case]:
     if file == cuda.PRODUCTS + "tensor_float64.cuh":
         return list(cases.product_cases_of(torch.float64, cases.DOUBLE_TILES, cases.ORDERED))
     if file.startswith(cuda.PRODUCTS):
-        lists = ((torch.float32, cases.MAIN_ORDERED_PRODUCTS), (torch.float64, cases.ROUNDS))
+        lists = ((torch.float32, cases.MAIN_ORDERED_PRODUCTS), (torch.float64, (*cases.ROUNDS, *cases.SHALLOW_DOUBLES)))
         return [case for dtype, views in lists for case in cases.product_cases_of(dtype, views, cases.ORDERED)]
     if source.startswith("add/"):
         every = [case for dtype in (torch.float32, torch.uint8) for case in cases.addition_cases_of(dtype)]

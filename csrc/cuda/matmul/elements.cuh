@@ -26,6 +26,14 @@ template <class Out, class A>
 __device__ __forceinline__ A added_of(const MatmulArgs& args, int64_t batch, int64_t i, int64_t j) {
   return scaled(args.beta, A(factor(*element_of<Out>(args.added, batch, i, j))));
 }
+// The same of a row's 16 bytes, where they are aligned, added to values in place.
+template <class T, int V>
+__device__ __forceinline__ void add_vector(const MatmulArgs& args, int64_t batch, int64_t i, int64_t j,
+                                           T (&values)[V]) {
+  const auto added = *reinterpret_cast<const AlignedVector<T, V>*>(element_of<T>(args.added, batch, i, j));
+#pragma unroll
+  for (int v = 0; v < V; v++) values[v] = values[v] + scaled(args.beta, added.element[v]);
+}
 // alpha value + added, rounded to storage.
 template <class Out, class A>
 __device__ __forceinline__ Out sum_of(const MatmulArgs& args, A value, A added) {

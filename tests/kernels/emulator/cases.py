@@ -260,6 +260,8 @@ ORDERED_VIEWS = (
     *(View(3, 500, 7, 9000, 18, 2), View(5, 3000, 1, 7000, 2, 0), View(50, 100, 1, 131, 1, 0)),
     *(View(3, 1000, 4, 4444, 1, 1111), View(1, 70_000, 1, 0, 0, 0), View(4, 600, 40, 1, 160, 4, 1)),
     *(columns(1, 71, 1100, 0, 1), columns(2, 300, 515, 1, 1)),  # a thread a column, of extremes with an index
+    *(columns(1, 1500, 90), columns(2, 500, 34, 2), columns(1, 600, 258, 1)),  # whole words of two elements, or not
+    *(columns(1, 1500, 95, 0, 8), columns(1, 900, 70, 0, 8)),  # narrower, so that threads and blocks are full
 )
 TEXTBOOK_VIEWS = (
     *(rows(1, n) for n in (1, 2, 31, 33, 64, 65, 511, 513, 1024, 4097, 10_007)),
@@ -307,7 +309,14 @@ PACKED_VIEWS = (
     *(View(3, 500, 7, 9000, 18, 2), View(5, 3000, 1, 7000, 2, 0), View(1, 9000, 1, 0, 0, 0), View(4, 600, 4, 1, 16, 4)),
     # Short lines: behind one another, apart, and as strided as what lies between them.
     *(rows(9000, 1), rows(700, 7, 3), rows(13, 1000), rows(3, 4096, 1), rows(5, 2048), columns(300, 2, 5)),
-    *(columns(40, 12, 65), columns(300, 1, 33), View(300, 5, 1, 9, 1, 0), View(90, 5, 3, 30, 6, 2)),
+    *(
+        columns(20, 32, 40),
+        columns(3, 17, 200, 1),
+        columns(40, 12, 65),
+        columns(300, 1, 33),
+        View(300, 5, 1, 9, 1, 0),
+        View(90, 5, 3, 30, 6, 2),
+    ),
 )
 # Many tiles, several of them a line; misaligned; columns of several kinds.
 MASKED_VIEWS = (
@@ -327,7 +336,15 @@ SCAN_VIEWS = (
     *(columns(40, 20, 5), columns(3, 9, 640), columns(2, 33, 32, 1), columns(1, 700, 36), columns(1, 9000, 8)),
     *(columns(5, 1000, 12, 0, 1), columns(1, 900, 100, 0, 1), columns(2, 2100, 16, 3)),
     # A thread each.
-    *(columns(1, 2, 900), columns(300, 3, 5), columns(7, 5, 66, 1), columns(2, 8, 300), View(90, 6, 3, 30, 6, 2)),
+    *(
+        columns(2, 17, 70),
+        columns(3, 32, 40, 1),
+        columns(1, 2, 900),
+        columns(300, 3, 5),
+        columns(7, 5, 66, 1),
+        columns(2, 8, 300),
+        View(90, 6, 3, 30, 6, 2),
+    ),
     *(columns(2, 12, 300), columns(40, 16, 9, 1), View(90, 11, 3, 55, 5, 2)),
     columns(2, 21, 550, 0, 1),  # of extremes longer ones too
     # On many multiprocessors tiles are small, and totals have several levels.
@@ -684,6 +701,11 @@ TOTALS = (
     *(Product(100, 256, 1030, multiprocessors=1), Product(30, 41, 1030, "c", "c", batch=4)),
     Product(128, 64, 530, "r", "c", "r", beta=2),
 )
+# What is added lies in vectors, as the result does.
+ADDENDS = (
+    Product(124, 124, 133, added="r", alpha=2, beta=0.5, multiprocessors=1),
+    Product(380, 64, 133, "c", "r", "r4", multiprocessors=1),
+)
 SPLITS = (
     *(Product(40, 40, 1100, "c"), Product(40, 41, 1600, added="r", alpha=2, multiprocessors=1)),
     *(Product(128, 64, 1500, multiprocessors=3), Product(128, 128, 1540)),
@@ -706,7 +728,14 @@ DOUBLE_TILES = (
         Product(128, 128, 1600, "r", "c", multiprocessors=4),
     ),
     # Small ones, and smaller results.
-    *(Product(120, 126 - i % 3, DOUBLE_KS[i], a, b, multiprocessors=1) for i, (a, b) in enumerate(TILE_LAYOUTS)),
+    *(
+        Product(120, 126 - i % 3, DOUBLE_KS[i] + 64 * (DOUBLE_KS[i] < 40), a, b, multiprocessors=1)
+        for i, (a, b) in enumerate(TILE_LAYOUTS)
+    ),
+    *(
+        Product(120, 125, 430, "r", "c", "r", 2, multiprocessors=1),
+        Product(250, 251, 233, "c", "r", "c", multiprocessors=1),
+    ),
     *(Product(40, 120 - i % 2, 66, a, b, multiprocessors=1) for i, (a, b) in enumerate(DOUBLE_LAYOUTS)),
     *(Product(120, 124, 1030, "r", "r", "r", beta=2, multiprocessors=1), Product(64, 64, 1600, multiprocessors=2)),
     *(
@@ -718,14 +747,16 @@ DOUBLE_TILES = (
     *(Product(20, 44 - i % 2, 166, a, b) for i, (a, b) in enumerate(DOUBLE_LAYOUTS)),
     *(Product(40, 41, 1030, "r", "r", "r", beta=2), Product(64, 64, 1600, "c", multiprocessors=8)),
     *(
-        Product(70, 66, 160, "r", "c", parts=2, multiprocessors=1),
+        Product(70, 66, 160, "r", "c", parts=2, multiprocessors=8),
         Product(66, 33, 40, "c", "r1", batch=2, multiprocessors=8),
     ),
 )
 MAIN_DOUBLE_TILES = (*DOUBLE_TILES[:15:3], *DOUBLE_TILES[15::2])
-BEFORE_9_0 = tuple(replace(view, capability=80) for view in (*MIDDLE_TILES, *SMALL_TILES, *TOTALS, *SPLITS, *ROUNDS))
+BEFORE_9_0 = tuple(
+    replace(view, capability=80) for view in (*MIDDLE_TILES, *SMALL_TILES, *TOTALS, *ADDENDS, *SPLITS, *ROUNDS)
+)
 SKINNY = (
-    *(Product(m, n, 1100, *ab) for m, n in ((1, 36), (3, 68), (9, 40)) for ab in SKINNY_LAYOUTS),
+    *(Product(m, n, 1100, *ab, multiprocessors=1) for m, n in ((1, 100), (3, 132), (9, 40)) for ab in SKINNY_LAYOUTS),
     *(Product(36, 2, 600, "r", "c"), Product(40, 11, 1300, "c", "r1", batch=2), Product(3, 36, 8710, "r", "c")),
     *(Product(68, 2, 8710, "r1", "r", "r", batch=2), Product(20, 40, 70), Product(40, 31, 600, "c", "r1")),
     # A tail of k, and no line too many.
@@ -746,6 +777,8 @@ FEW_SIZES = (
 FEW_LINES = (
     *(Product(*sizes, *ab) for sizes, ab in zip(FEW_SIZES, TILE_LAYOUTS, strict=False)),
     *(Product(31, 31, 500, "c1", "r1@1", "r", 2, 2, 2), Product(18, 33, 1030, "rx", "c", batch=2), Product(5, 9, 1300)),
+    # However many blocks there are, where tiles use little of few lines.
+    *(Product(300, 5, 600, "r1", "r", multiprocessors=1), Product(8, 200, 520, "r", "r1", "r", multiprocessors=1)),
 )
 # With a short k, of floats: lanes along rows of the result, and along columns; warps beside one another and below.
 SHALLOW_SIZES = ((70, 300, 1), (65, 66, 8), (9, 140, 7), (130, 17, 6), (300, 3, 5), (64, 1, 8), (1, 100, 3))
@@ -754,9 +787,29 @@ SHALLOW = (
     *(Product(70, 520, 5, "c1", "r1", batch=2), Product(40, 70, 7, "r", "c", "r", 2, 2, 3), Product(20, 64, 4, "rx")),
     Product(70, 3, 5, "c", "r", "r", 1, 2, 3),
 )
-# With a k up to 128, of float32: wide tiles and square ones, cut off below and at the right, in every layout; whole
+# Of float64 a k up to 16 too, where results are stored singly: lines by way of shared memory, and as they lie there.
+SHALLOW_DOUBLES = (
+    *(
+        Product(70, 301, 9),
+        Product(65, 67, 16, "r", "c"),
+        Product(130, 97, 12, "c", "r1"),
+        Product(301, 71, 15, "c", "c"),
+    ),
+    *(
+        Product(70, 131, 11, "r1", "c", batch=2),
+        Product(66, 70, 13, "r", "c", "c", 2, 2, 3),
+        Product(300, 9, 10, "r1", batch=8),
+    ),
+)
+# Few lines by many, with a k up to 64, a thread each: every number of the few, in every layout of both.
+SHORT_LINES = (
+    *(Product(300, 4 + i % 5, 17 + 9 * (i % 6), a, b) for i, (a, b) in enumerate(TILE_LAYOUTS)),
+    *(Product(4 + i % 5, 290, 64 - 9 * (i % 6), a, b) for i, (a, b) in enumerate(TILE_LAYOUTS)),
+    *(Product(260, 6, 20, "r", "c", "r", 2, 2, 3), Product(7, 257, 33, "c", "r", "c1", 2, 0.5), Product(256, 8, 64)),
+)
+# With a k up to 96, of float32: wide tiles and square ones, cut off below and at the right, in every layout; whole
 # stages of k and not; a result smaller than a tile.
-SHALLOW_TILE_SIZES = ((124, 252, 9), (124, 124, 37), (65, 131, 128), (20, 500, 30), (300, 20, 33))
+SHALLOW_TILE_SIZES = ((124, 252, 9), (124, 124, 37), (65, 131, 96), (20, 500, 30), (300, 20, 33))
 SHALLOW_TILES = (
     *(Product(*SHALLOW_TILE_SIZES[i % 5], *ab, multiprocessors=1) for i, ab in enumerate(TILE_LAYOUTS)),
     *(Product(*sizes, "r", "r", multiprocessors=1) for sizes in SHALLOW_TILE_SIZES),
@@ -766,7 +819,17 @@ SHALLOW_TILES = (
 )
 MAIN_TILES = (*LARGE_TILES[::4], *MIDDLE_TILES[::4], *SMALL_TILES[::4], *TINY_TILES[::2], *LOW_TILES)
 MAIN_SKINNY = (*SKINNY[::5], *SKINNY[-2:])
-MAIN_ORDERED_PRODUCTS = (*MAIN_TILES, *TOTALS, *SPLITS, *MAIN_SKINNY, *FEW_LINES, *SHALLOW, *SHALLOW_TILES)
+MAIN_ORDERED_PRODUCTS = (
+    *MAIN_TILES,
+    *TOTALS,
+    *ADDENDS,
+    *SPLITS,
+    *MAIN_SKINNY,
+    *FEW_LINES,
+    *SHALLOW,
+    *SHORT_LINES[::2],
+    *SHALLOW_TILES,
+)
 # Elements of up to 2 bytes, on a device without tensor cores for them; and on one that has them, by which rung is open.
 WIDENED_PRODUCTS = tuple(
     replace(view, capability=75) for view in (*SMALL_TILES[:4], *SPLITS[:2], *SKINNY[:2], *TOTALS[1:])
@@ -774,9 +837,11 @@ WIDENED_PRODUCTS = tuple(
 BY_TENSOR_CORES = (*(Product(m, 40, 130, capability=cc) for m in (3, 33) for cc in (80, 90)), Product(33, 3, 4100))
 ORDERED_PRODUCTS = (
     (torch.float32, (*LARGE_TILES, *MIDDLE_TILES, *SMALL_TILES, *TINY_TILES, *LOW_TILES, *SKINNY, *FEW_LINES)),
-    (torch.float32, (*SHALLOW, *SHALLOW_TILES)),
+    (torch.float32, ADDENDS),
+    (torch.float32, (*SHALLOW, *SHORT_LINES, *SHALLOW_TILES)),
     (torch.int32, (*MIDDLE_TILES, *SMALL_TILES, *SPLITS, *SKINNY)),
-    (torch.float64, (*BEFORE_9_0, *DOUBLE_TILES, *SKINNY, *FEW_LINES, *SHALLOW)),
+    (torch.float64, (*BEFORE_9_0, *DOUBLE_TILES, *SKINNY, *FEW_LINES)),
+    (torch.float64, (*SHALLOW, *SHALLOW_DOUBLES, *SHORT_LINES)),
     (torch.int64, (*SMALL_TILES, *SPLITS, *SKINNY)),
     *((dtype, WIDENED_PRODUCTS) for dtype in (torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int16)),
     *((dtype, BY_TENSOR_CORES) for dtype in (torch.bfloat16, torch.uint8)),
@@ -943,7 +1008,7 @@ def main_cases() -> list[Case]:
         + [case for dtype in BYTES for case in addition_cases_of(dtype, ADDITIONS[:8], "vectorized")]
         + [case for dtype in MAIN_PRODUCT_DTYPES for case in product_cases_of(dtype)]
         + list(product_cases_of(torch.float32, MAIN_ORDERED_PRODUCTS, ORDERED))
-        + list(product_cases_of(torch.float64, MAIN_DOUBLE_TILES, ORDERED))
+        + list(product_cases_of(torch.float64, (*MAIN_DOUBLE_TILES, *SHALLOW_DOUBLES[::2], *SHORT_LINES[::5]), ORDERED))
         + [case for dtype in PARTS_DTYPES for case in product_cases_of(dtype, PARTS_PRODUCTS, ORDERED)]
         + [case for dtype in PARTS_DTYPES[:2] for case in product_cases_of(dtype, PARTS_TILES, ORDERED)]
         + list(product_cases_of(torch.bfloat16, PARTS_HALVES, ORDERED))

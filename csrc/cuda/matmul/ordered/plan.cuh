@@ -7,6 +7,7 @@
 #include "few_lines.cuh"
 #include "shallow.cuh"
 #include "shallow_tile.cuh"
+#include "short_lines.cuh"
 #include "skinny.cuh"
 #include "split_k.cuh"
 #include "tensor_float64.cuh"
@@ -20,7 +21,7 @@ class ProductPlan {
   template <class Shape>
   static constexpr bool kIsTiny = std::is_base_of_v<TinyTile, Shape>;
   using P = ProductOf<T>;
-  static constexpr int kV = 16 / int(sizeof(T));
+  static constexpr int kV = 16 / int(sizeof(T)), kOutVector = 16 / int(sizeof(P));
 
  public:
   ProductPlan(const MatmulArgs& args, Context& context)
@@ -34,7 +35,12 @@ class ProductPlan {
   void run() {
     if (args_.k == 0) return multiply_split_k<P, Out>(args_, context_, 0, 1, [](int64_t, int64_t, P*) {});
     if constexpr (std::is_floating_point_v<T> && std::is_same_v<T, Out>) {
-      if (args_.parts == 1 && args_.k <= kShallowDepth && std::max(args_.m, args_.n) >= kShallowLeast) return shallow();
+      if (args_.parts == 1 && std::max(args_.m, args_.n) >= kShallowLeast) {
+        if (args_.k <= 8) return shallow<8, 4>();
+        if constexpr (sizeof(T) == 8)
+          if (args_.k <= 16 && !stores_directly()) return shallow<16, 2>();
+      }
+      if (are_short_lines()) return short_lines();
     }
     if constexpr (Tuning<T>::kSkinny) {
       const int64_t few = std::min(args_.m, args_.n);
@@ -60,6 +66,11 @@ class ProductPlan {
     return !is_k_major(x) && aligned(x, x.k_stride) && x.lines % kV == 0;
   }
 
+  // The same, or elements of a line?
+  bool copies_vectors_of(const Operand<T>& x) const {
+    return is_k_major(x) ? aligned(x, x.mn_stride) && args_.k % kV == 0 : copies_vectors(x);
+  }
+
   // body(constant layout), with vectors where MnVectors or KVectors allows them and every one is whole and aligned.
   template <bool MnVectors, bool KVectors, class Body>
   void with_layout(const Operand<T>& x, Body body) const {
@@ -71,8 +82,7 @@ class ProductPlan {
       body(std::integral_constant<Layout, Layout::mn_major>());
     } else {
       if constexpr (KVectors) {
-        if (aligned(x, x.mn_stride) && args_.k % kV == 0)
-          return body(std::integral_constant<Layout, Layout::k_major_vec>());
+        if (copies_vectors_of(x)) return body(std::integral_constant<Layout, Layout::k_major_vec>());
       }
       body(std::integral_constant<Layout, Layout::k_major>());
     }
@@ -107,23 +117,48 @@ class ProductPlan {
   // --- Shallow products ----------------------------------------------------------------------------------------------
 
   // Lanes lie along the rows of the result, unless these are short.
+  template <int Depth, int Lines>
   void shallow() {
+    using Sizes = ShallowSizes<Depth, Lines>;
     const bool lines_are_rows = args_.n <= kShallowNarrow && args_.n < args_.m;
     const Operand<T>&rows = lines_are_rows ? b_ : a_, &lines = lines_are_rows ? a_ : b_;
-    ShallowJob<T> job{args_, rows, lines, lines_are_rows};
+    ShallowJob<T> job{args_, rows, lines, {args_.n, 1}, {args_.added.row_stride, args_.added.column_stride}};
+    if (lines_are_rows) std::swap(job.out.row, job.out.line), std::swap(job.added.row, job.added.line);
     // As many rows a warp as leave work for every multiprocessor: it reads its lines once for all of them.
     for (job.log_rows = most_log_shallow_rows(sizeof(T), args_.n * sizeof(T) % 32 == 0);; job.log_rows--) {
       job.log_down = 0;
       while (job.log_down < kLogShallowWarps && int64_t(1) << (job.log_rows + job.log_down) < rows.lines)
         job.log_down++;
-      const int64_t wide = int64_t(32 * kShallowLines) << (kLogShallowWarps - job.log_down);
+      const int64_t wide = int64_t(Sizes::kLinesOfWarp) << (kLogShallowWarps - job.log_down);
       job.row_groups = unsigned(ceil_div(rows.lines, int64_t(1) << (job.log_rows + job.log_down)));
       job.line_groups = unsigned(ceil_div(lines.lines, wide));
       const int64_t blocks = args_.batch * job.row_groups * job.line_groups;
       if (job.log_rows > kLeastLogShallowRows && blocks < kShallowBlocks * multiprocessors_) continue;
-      return launch(multiply_shallow<T>, blocks, kShallowThreads,
-                    sizeof(T) * kShallowDepth << (job.log_rows + job.log_down), context_.stream, job);
+      const size_t of_rows = sizeof(T) * Sizes::rows(job.log_rows + job.log_down);
+      const size_t of_lines = sizeof(T) * Sizes::lines(job.log_down);
+      job.staged = Sizes::kStages && is_k_major(lines) && of_rows + of_lines <= size_t(shared_memory(context_.device));
+      return launch(multiply_shallow<T, Depth, Lines>, blocks, kShallowThreads, of_rows + job.staged * of_lines,
+                    context_.stream, job);
     }
+  }
+
+  // --- Few lines by many, with a short k -----------------------------------------------------------------------------
+
+  bool are_short_lines() const {
+    const int64_t few = std::min(args_.m, args_.n), many = std::max(args_.m, args_.n);
+    return args_.parts == 1 && few >= kLeastFew && few <= kMostFew && args_.k <= kMostShortDepth &&
+           args_.batch * many >= multiprocessors_ * kShortLinesOfSm &&
+           sizeof(T) * ShortLinesSizes(int(args_.k), true).elements() <= size_t(shared_memory(context_.device));
+  }
+
+  void short_lines() {
+    SkinnyJob<T> job{args_, a_, b_, args_.n <= args_.m};
+    if (job.few_are_columns) std::swap(job.few, job.many);
+    job.line_groups = unsigned(ceil_div(job.many.lines, int64_t(kShortLines)));
+    with_major(job.many, [&](auto k_major) {
+      launch(multiply_short_lines<T, k_major>, args_.batch * job.line_groups, kShortLines,
+             sizeof(T) * ShortLinesSizes(int(args_.k), k_major).elements(), context_.stream, job);
+    });
   }
 
   // --- Skinny products -----------------------------------------------------------------------------------------------
@@ -151,9 +186,11 @@ class ProductPlan {
     with_major(job.many, [&](auto k_major) {
       const int64_t few = job.few.lines, groups = args_.batch * job.line_groups;
       const size_t bytes = sizeof(T) * FewSizes<T, k_major>::of_stage(int(few));
-      const int stages = int(std::clamp(int64_t(shared_memory(context_.device) / bytes), int64_t(1),
-                                        std::min(int64_t(kFewStages), ceil_div(args_.k, int64_t(kFewDepth)))));
       const auto start = [&](int64_t chunks) {
+        // Of all blocks that may run at the same time.
+        const int64_t blocks = std::min(ceil_div(groups * chunks, int64_t(multiprocessors_)), kMostFewBlocks);
+        const int stages = int(std::clamp(int64_t(shared_memory(context_.device) / (bytes * blocks)), int64_t(1),
+                                          std::min(int64_t(kFewStages), ceil_div(args_.k, int64_t(kFewDepth)))));
         const auto kernel = few <= kFewThreads / 32 * 2 ? multiply_few_lines<T, Out, 2, k_major>
                                                         : multiply_few_lines<T, Out, 4, k_major>;
         launch(kernel, groups * chunks, kFewThreads, stages * bytes, context_.stream, job, stages);
@@ -167,10 +204,12 @@ class ProductPlan {
     });
   }
 
-  // Would a block for each 32 lines and chunk leave room for more on a multiprocessor?
+  // Are blocks that take 32 lines and a chunk of k at once few enough, or faster even if they are many?
   bool has_few_blocks() const {
-    const int64_t line_groups = ceil_div(std::max(args_.m, args_.n), int64_t(32));
-    return args_.batch * line_groups * chunks_ <= few_blocks(std::min(args_.m, args_.n)) * multiprocessors_;
+    const SkinnyJob<T> job = skinny_job();
+    const bool in_vectors = sizeof(T) == 4 && copies_vectors_of(job.many);
+    return args_.batch * job.line_groups * chunks_ <=
+           few_blocks(job.few.lines, args_.k, sizeof(T), in_vectors) * multiprocessors_;
   }
 
   template <int Rows, Layout kLayout>
@@ -213,11 +252,14 @@ class ProductPlan {
   }
 
   // Are rows of results whole vectors?
-  bool is_wide() const { return args_.n % (16 / int64_t(sizeof(P))) == 0; }
-  // And may they go to the output as they are, in vectors?
-  bool stores_directly() const {
-    return is_wide() && std::is_same_v<Out, P> && args_.added.data == nullptr &&
-           reinterpret_cast<uintptr_t>(args_.output) % 16 == 0;
+  bool is_wide() const { return args_.n % kOutVector == 0; }
+  // And may they go to the output as they are, in vectors, with what is added, if that lies in vectors too?
+  bool stores_directly(bool adds_vectors = true) const {
+    const Matrix& added = args_.added;
+    const bool adds = added.data == nullptr ||
+                      (adds_vectors && added.column_stride == 1 && reinterpret_cast<uintptr_t>(added.data) % 16 == 0 &&
+                       added.row_stride % kOutVector == 0 && added.batch_stride % kOutVector == 0);
+    return is_wide() && std::is_same_v<Out, P> && adds && reinterpret_cast<uintptr_t>(args_.output) % 16 == 0;
   }
 
   // Is every stage checked, because a tile is larger?
@@ -245,7 +287,8 @@ class ProductPlan {
     const double tiles =
         double(args_.batch) * ceil_div(args_.m, int64_t(Shape::kM)) * ceil_div(args_.n, int64_t(Shape::kN));
     const double busiest = std::ceil(tiles * (run == 0 ? 1 : ceil_div(at_once, int64_t(run))) / multiprocessors_);
-    if (Shape::kShallow && busiest <= Shape::kBlocks && is_k_major(a_) && is_k_major(b_)) return INFINITY;
+    if (Shape::kShallow && busiest <= Shape::kBlocks && is_k_major(a_) && is_k_major(b_) && stores_directly())
+      return INFINITY;
     const double depth = double(run == 0 ? args_.k : std::min(args_.k, run * kProductChunk));
     const bool singly = std::is_same_v<Shape, SmallTile> && !copies_vectors(a_) && !copies_vectors(b_);
     // Blocks come in waves. The last one takes as long as one of kFill blocks.
@@ -253,12 +296,13 @@ class ProductPlan {
     const double as_busy = busiest + (last > 0 ? std::max(Shape::kFill - last, 0.) : 0);
     const double edge = checks_edges<Shape, Shape::kM>(a_) || checks_edges<Shape, Shape::kN>(b_) ? kEdgeRate : 1;
     const double rate = edge * (singly ? kSingleRate : 1) * Shape::kRate / 100. * busiest / as_busy;
+    const bool direct = stores_directly(adds_vectors<P, Shape>(args_.parts > 1));
     const double out_byte = Shape::kShallow                ? kShallowOutByte
-                            : stores_directly()            ? kDirectByte
+                            : direct                       ? kDirectByte
                             : Shape::kM * Shape::kN > 8192 ? kLargeOut * kOutByte
                                                            : kOutByte;
     const double of_result = depth / rate + out_byte * sizeof(P) * std::max(1., Shape::kBlocks / busiest);
-    const double round = busiest * (Shape::kM * Shape::kN * of_result + kBlockStart);
+    const double round = busiest * (Shape::kM * Shape::kN * of_result + (Shape::kTensor ? kTensorStart : kBlockStart));
     if (run == 0) return round;
     const double bytes = double(args_.batch) * args_.m * args_.n * chunks_ * sizeof(P);
     return double(chunks_) / at_once * (round + kFoldLaunch) + kFoldByte * bytes / multiprocessors_;
@@ -336,7 +380,7 @@ class ProductPlan {
     };
     if (run_ == 0) {
       job.first = 0, job.last = job.run = chunks_, job.partials = nullptr;
-      job.direct = stores_directly();
+      job.direct = stores_directly(adds_vectors<P, Shape>(args_.parts > 1));
       if (args_.parts == 1) return start(1);
       job.parts = unsigned(args_.parts), job.part = int(ceil_div(args_.k, int64_t(args_.parts)));
       job.tiles = unsigned(blocks);

@@ -111,20 +111,27 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
 
   const int64_t rows = args.m - first_i - own_i, columns = args.n - first_j - own_j;
   const int64_t i0 = first_i + own_i, j0 = first_j + own_j;
-  const auto store = [&](auto value_of) {
+  T* const to = static_cast<T*>(args.output) + (batch * args.m + i0) * args.n + j0;
+  const Matrix& added = args.added;
+  const T* const add = added.data == nullptr ? nullptr : element_of<T>(added, batch, i0, j0);
+  const T alpha = T(args.alpha), beta = T(args.beta);
 #pragma unroll
-    for (int i = 0; i < TM; i++) {
-      const int row = i / kV * kStepM + i % kV;
-      if (row >= rows) continue;
-      T* const to = static_cast<T*>(args.output) + (batch * args.m + i0 + row) * args.n + j0;
+  for (int i = 0; i < TM; i++) {
+    const int row = i / kV * kStepM + i % kV;
+    if (row >= rows) continue;
+    T addends[TN];
+    if (add != nullptr) {  // all of a row before the first store, over which no load moves
 #pragma unroll
       for (int j = 0; j < TN; j++)
-        if (j * kLanesN < columns) to[j * kLanesN] = value_of(row, j * kLanesN, sums[i][j]);
+        if (j * kLanesN < columns) addends[j] = beta * add[row * added.row_stride + j * kLanesN * added.column_stride];
     }
-  };
-  const T alpha = T(args.alpha);
-  if (args.added.data == nullptr) store([&](int, int, T sum) { return sum * alpha; });  // by 1 changes nothing
-  else store([&](int row, int column, T sum) { return product_of<T>(args, batch, i0 + row, j0 + column, sum); });
+#pragma unroll
+    for (int j = 0; j < TN; j++) {
+      T value = alpha * sums[i][j];  // by 1 changes nothing
+      if (add != nullptr) value = value + addends[j];
+      if (j * kLanesN < columns) to[row * args.n + j * kLanesN] = value;
+    }
+  }
 }
 
 }  // namespace torch_reductions::cuda::matmul

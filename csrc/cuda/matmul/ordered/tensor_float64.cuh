@@ -299,13 +299,16 @@ __device__ __forceinline__ void multiply_tensor_tile(const TileJob<T>& job, unsi
     if (job.direct) {
       double* const to = (to_partials ? partial : static_cast<double*>(args.output)) + start;
       const double alpha = to_partials ? 1 : args.alpha;
+      const bool adds = !to_partials && args.added.data != nullptr;
 #pragma unroll
       for (int pair_index = 0; pair_index < kPairs; pair_index++) {
         Pair pair{sum_at(pair_index, 0), sum_at(pair_index, 1)};
         if (folds) pair = total_of(pair_index);
         pair.element[0] *= alpha, pair.element[1] *= alpha;  // by 1 changes nothing
-        if (is_own(row_of(pair_index), column_of(pair_index)))
-          *reinterpret_cast<Pair*>(to + row_of(pair_index) * args.n + column_of(pair_index)) = pair;
+        const int row = row_of(pair_index), column = column_of(pair_index);
+        if (!is_own(row, column)) continue;
+        if (adds) add_vector<double>(args, here.batch, here.i + row, here.j + column, pair.element);
+        *reinterpret_cast<Pair*>(to + row * args.n + column) = pair;
       }
     } else {  // by way of shared memory, for registers have no index at run time
 #pragma unroll

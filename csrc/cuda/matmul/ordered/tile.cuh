@@ -368,6 +368,7 @@ __device__ __forceinline__ void multiply_tile(const TileJob<T>& job, unsigned ti
       if (job.direct) {
         P* const to = (to_partials ? partial : static_cast<P*>(args.output)) + start;
         const P alpha = to_partials ? P(1) : P(args.alpha);
+        const bool adds = !to_partials && args.added.data != nullptr;
 #pragma unroll
         for (int i = 0; i < TM; i++) {
           if (row_of(i) >= lines_a || row_of(i) < first_row) continue;
@@ -381,8 +382,11 @@ __device__ __forceinline__ void multiply_tile(const TileJob<T>& job, unsigned ti
               values.element[v] = done > 0 && !to_partials ? values.element[v] + sum : sum;
               if constexpr (std::is_floating_point_v<P>) values.element[v] *= alpha;  // by 1 changes nothing
             }
-            if (column_of(j) < lines_b && column_of(j) >= first_column)
+            if (column_of(j) < lines_b && column_of(j) >= first_column) {
+              if constexpr (adds_vectors<P, Shape>(InParts))
+                if (adds) add_vector<P>(args, here.batch, here.i + row_of(i), here.j + column_of(j), values.element);
               *reinterpret_cast<Vector*>(to + row_of(i) * args.n + column_of(j)) = values;
+            }
           }
         }
       } else {

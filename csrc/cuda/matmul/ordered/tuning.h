@@ -44,7 +44,7 @@ struct DmmaTileShape : TileShape<Lines, Lines, WarpsM, WarpsN, Blocks, Fill, Rat
 };
 using DmmaTile = DmmaTileShape<128, 2, 4, 1, 1, 170>;
 using SmallDmmaTile = DmmaTileShape<64, 2, 2, 2, 2, 140>;
-using TinyDmmaTile = DmmaTileShape<32, 2, 1, 4, 4, 110>;
+using TinyDmmaTile = DmmaTileShape<32, 2, 1, 4, 1, 45>;
 
 template <class T>
 struct Tuning {  // of elements that are widened as they are loaded
@@ -87,14 +87,24 @@ inline constexpr int kBurst = 5;                // copies that a thread issues t
 // A warp of a skinny product computes 32 results of each row, one per lane, and at most kSkinnyRows rows; a stage holds
 // kSkinnyDepth of k.
 inline constexpr int kSkinnyDepth = 32, kSkinnyRows = 4;
-// Blocks of a multiprocessor, up to which they share a chunk of few lines; with more rows tiles are faster sooner.
-HOST_DEVICE constexpr int few_blocks(int64_t few) { return few <= 8 ? 2 : 1; }
+// Blocks of a multiprocessor, up to which they copy a chunk of few lines at once. Warps of a skinny product that copy
+// element by element are slower sooner, and so are tiles of which few lines use little; of more lines tiles are faster.
+HOST_DEVICE constexpr int64_t few_blocks(int64_t few, int64_t k, int bytes, bool in_vectors) {
+  if (bytes == 4 && few > kSkinnyRows && few <= 8 && k >= 128) return INT32_MAX;
+  if (bytes == 4 && few <= kSkinnyRows && !in_vectors) return 7;
+  return few <= 8 ? 2 : 1;
+}
+inline constexpr int64_t kMostFewBlocks = 4;  // of a multiprocessor, for which stages leave room
 inline constexpr int kSkinnySpread = 4;  // chunks, from which spreading them over blocks may pay for a second launch
 HOST_DEVICE constexpr int skinny_stages(int rows) { return rows == 4 ? 4 : 3; }
 HOST_DEVICE constexpr int skinny_warps(int bytes) { return 64 / bytes; }  // per block at most, each with a chunk
 
-// Up to which k, and from how many rows or columns on, a product is a shallow one.
-inline constexpr int kShallowDepth = 8, kShallowLeast = 64;
+// Few lines by many have a thread for each of the many: up to which k, and from how many of a multiprocessor on.
+inline constexpr int kLeastFew = 4, kMostFew = 8, kMostShortDepth = 64;
+inline constexpr int64_t kShortLinesOfSm = 64;
+
+// From how many rows or columns on a product is a shallow one.
+inline constexpr int kShallowLeast = 64;
 inline constexpr int kShallowNarrow = 16;  // columns, up to which lanes lie along the rows
 inline constexpr int kShallowBlocks = 4;   // of a multiprocessor, that are better than more rows a warp
 // Rows of a warp, at most (log2): fewer where a row of the result ends within a sector of memory, whose other half another
@@ -103,13 +113,20 @@ HOST_DEVICE constexpr int most_log_shallow_rows(int bytes, bool whole_sectors) {
   return whole_sectors ? 5 : bytes == 4 ? 3 : 4;
 }
 // Up to which k a tile may have all of it at once: where other tiles store results in vectors, and elsewhere.
-inline constexpr int kShallowTileDepth = 64, kMostShallowTileDepth = 128;
+inline constexpr int kShallowTileDepth = 64, kMostShallowTileDepth = 96;
 
 // May a result have fewer lines than a tile, of an operand whose lines are neighbours in memory, without a check of every
 // stage? Large tiles and those in parts have no register for that.
 template <class Shape>
 HOST_DEVICE constexpr bool takes_fewer_lines(bool in_parts) {
   return !std::is_same_v<Shape, LargeTile> && !in_parts;
+}
+
+// May what is added be loaded in vectors, on the way from registers to memory? Elsewhere there is no register for that.
+template <class P, class Shape>
+HOST_DEVICE constexpr bool adds_vectors(bool in_parts) {
+  constexpr int kResults = Shape::kM * Shape::kN;
+  return std::is_floating_point_v<P> && (Shape::kTensor || (!in_parts && kResults > 1024 && kResults <= 8192));
 }
 
 // What is left of a tile's rate where every stage is checked, because it is larger than the result.
@@ -121,6 +138,7 @@ inline constexpr double kSingleRate = 0.9;
 // multiprocessor would compute: where registers are stored as they are, or by way of shared memory, then so many times
 // as much in tiles as large as leave no room for other blocks, with which stores overlap.
 inline constexpr double kBlockStart = 1e5, kDirectByte = 8, kOutByte = 18, kLargeOut = 1.3;
-inline constexpr double kShallowOutByte = 5;  // of tiles with all of k at once
+inline constexpr double kShallowOutByte = 5;   // of tiles with all of k at once
+inline constexpr double kTensorStart = 1.6e5;  // of a block on tensor cores: its fragments lie apart in memory
 
 }  // namespace torch_reductions::cuda::matmul

@@ -15,6 +15,14 @@ struct BlockFold {
   Value total[1 << kLogRowWarps], digit[kMaxDigits];
 };
 
+// Of two extremes that stand anywhere: by their indices, if they have some.
+template <class Op>
+__device__ __forceinline__ typename Op::Value fold_of_extremes(typename Op::Value one, typename Op::Value other) {
+  if constexpr (IsIndexed<typename Op::Value>::value)
+    if (other.index < one.index) return Op::combine(other, one);
+  return Op::combine(one, other);
+}
+
 // A block folds the n <= 2^log_tile elements of a tile, each warp 2^log_span of them. Returns in its first warp the
 // tile's total if it is whole; otherwise digit[k] is digit k there wherever bit k of n is set. p's element stands at
 // `index`.
@@ -27,24 +35,34 @@ __device__ __forceinline__ typename S::Value fold_tile(const S& source, const ch
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
   const int64_t start = int64_t(warp) << log_span, left = n - start;
   const int count = left <= 0 ? 0 : left < 1 << log_span ? int(left) : 1 << log_span;
-  Value wait[kLogWarpUnits + 1][1];
+  // Of extremes a lane folds its own elements of all units, and what all lanes have stands for every digit.
+  constexpr bool kOrdered = !kExtreme<Op>;
+  Value wait[kOrdered ? kLogWarpUnits + 1 : 1][1] = {{Op::identity()}};
   for (int u = 0; u << LogUnit < count; u++) {
     const int first = u << LogUnit;
     Value q[kGroups<S>];
     load_unit(source, q, p + start * S::kBytes, first, count - first, lane, index + start);
     if (first + (1 << LogUnit) <= count) {
-      Value v[1] = {unit_total<Op>(q, lane)};
-      push<Op, 1>(wait, v, u);
+      if constexpr (kOrdered) {
+        Value v[1] = {unit_total<Op>(q, lane)};
+        push<Op, 1>(wait, v, u);
+      } else {
+        wait[0][0] = Op::combine(wait[0][0], tree<Op, kGroups<S>>(q));
+      }
     } else {
       const int64_t at = start + first;
       const Value rest = load_rest(source, p + at * S::kBytes, count - first, lane, index + at);
       Tail<S>(q, rest, count - first, lane).store(shared.digit, lane);
     }
   }
+  if constexpr (!kOrdered)
+#pragma unroll
+    for (int k = 0; k < 5; k++) wait[0][0] = fold_of_extremes<Op>(wait[0][0], shuffle_xor(wait[0][0], 1 << k));
   if (lane == 0)
     static_for<kLogWarpUnits + 1>([&](auto k) {
       if (count >> (LogUnit + k.value) & 1)
-        (count == 1 << log_span ? shared.total[warp] : shared.digit[LogUnit + k.value]) = wait[k.value][0];
+        (count == 1 << log_span ? shared.total[warp] : shared.digit[LogUnit + k.value]) =
+            wait[kOrdered ? k.value : 0][0];
     });
   __syncthreads();
   Value total = Op::identity();
@@ -99,7 +117,7 @@ __device__ __forceinline__ typename S::Value fold_whole_tile(const S& source, co
 template <class S, bool Whole>
 inline constexpr int kRowBlocks = sizeof(typename S::Value) == 4   ? (Whole ? 5 : 3)
                                   : sizeof(typename S::Value) == 8 ? (Whole ? 5 : 2)
-                                                                   : 1;
+                                                                   : 2;
 
 // The first split.lines * split.tiles blocks fold a tile each. Whole: the length is a number of tiles, all aligned.
 template <class S, bool Whole>

@@ -14,13 +14,15 @@ namespace torch_reductions::cuda::reduce {
 template <class T, class Op>
 class Plan {
   using S = Input<T, Op>;
-  using ByWarps = Input<T, Op, sizeof(T) < 4 ? 4 : 8>;  // small types: more warps, to hide their arithmetic
   using Value = typename Op::Value;
+  // Small types: more warps, to hide their arithmetic; large values: more, because each has many registers.
+  using ByWarps = Input<T, Op, sizeof(T) < 4 || sizeof(Value) == 16 ? 4 : 8>;
 
   // Only what pays is instantiated; columns() serves every other case.
   static constexpr bool kLongIndex = std::is_same_v<Op, ArgMaxLongOf<T>>;  // more than 2^32 elements
   static constexpr bool kShifted = std::is_same_v<T, float> && std::is_same_v<Op, SumOf<T>>;
   static constexpr int kVector = sizeof(T) < 4 ? 4 / sizeof(T) : 1;  // results per lane in the ring: a word or more
+  static constexpr bool kWords = kVector == 2 && !kArg<S> && !kLongIndex;  // a word at a time without the ring too
   // Words are read faster without the ring where a warp's 128 bytes of a row are not one line.
   static constexpr int kRowMultiple = sizeof(T) < 4 ? 16 : 128;
 
@@ -40,7 +42,9 @@ class Plan {
         if (columns_of_memory()) return;
       }
     }
-    columns();
+    if constexpr (kWords)
+      if (reads_words()) return columns<kVector>();
+    columns<1>();
   }
 
  private:
@@ -66,6 +70,14 @@ class Plan {
   bool whole_tiles(int64_t rows) {
     if constexpr (IsIndexed<Value>::value) return false;
     else return split_rows<S, true>(rows);
+  }
+
+  // Are rows whole words, of which as many blocks can be made as of single columns?
+  bool reads_words() const {
+    const int64_t busy = sms_ * 9 / 10, results = args_.outer * args_.inner;
+    return args_.inner_stride == 1 && args_.inner % kVector == 0 && aligned(args_.length_stride, 4) &&
+           (args_.outer == 1 || aligned(args_.outer_stride, 4)) &&
+           (ceil_div(results / kVector, 32) >= busy || ceil_div(results, 32) < busy);
   }
 
   // Neighbouring results are contiguous.
@@ -215,32 +227,42 @@ class Plan {
     return config.blocks_across * ceil_div(args_.length, int64_t(1) << config.log_tile());
   }
 
-  // Any layout: 32 results or more side by side, and no more tiles than it takes to keep every multiprocessor busy.
+  // Any layout: 32 groups of V results or more side by side, and no more tiles than it takes to keep every
+  // multiprocessor busy.
+  template <int V>
   void columns() {
-    const int64_t results = args_.outer * args_.inner, busy = max(1, sms_ * 9 / 10);  // blocks
-    const int64_t bytes_per_block = results * args_.length * int64_t(sizeof(T)) / busy;
+    constexpr int kBytes = V * sizeof(T);
+    const int64_t results = args_.outer * args_.inner / V, busy = max(1, sms_ * 9 / 10);  // blocks
+    const int64_t bytes_per_block = results * args_.length * kBytes / busy;
     // The widest block, from 128 down to 32 columns, that gives every multiprocessor one. Where none does, the length
     // is split, and large inputs are read in blocks of 128 columns: fewer regions of memory are open at a time.
     int64_t width = min(results, int64_t(128)), narrow = width;
     while (narrow >= 64 && ceil_div(results, narrow) < busy) narrow = ceil_div(narrow, 2);
     if (ceil_div(results, narrow) >= busy || bytes_per_block < 128 << 10) width = narrow;
     // Narrower rather than split where a multiprocessor has room for several blocks: readers of many lines cost more.
-    const int64_t fill_all = busy * (1024 / kColumnThreads<S, 1, false>);
+    const int64_t fill_all = busy * (1024 / kColumnThreads<S, V, false>);
     while (width >= 64 && ceil_div(results, width) >= busy && ceil_div(results, width) < fill_all) width /= 2;
     // Or half of it, where the last blocks would have most multiprocessors wait for them.
     const auto rounds = [&](int64_t width) { return ceil_div(ceil_div(results, width), int64_t(sms_)); };
-    if (sizeof(T) >= 4 && width >= 64 && ceil_div(results, width) >= busy && rounds(width / 2) < 1.6 * rounds(width))
-      width /= 2;
-    ColumnConfig config = column_config<1, false>(width);
-    if (config.log_height == 0) config = column_config<1, false>(min(results, int64_t(256)));
+    if (width >= 64 && ceil_div(results, width) >= busy && rounds(width / 2) < 1.6 * rounds(width)) width /= 2;
+    // Or narrower where the length is split, and the last block or the threads beside its columns would be idle.
+    const auto used = [&](int64_t width) {
+      const ColumnConfig config = column_config<V, false>(width);
+      return double(results) / (double(config.blocks_across) * config.width) * (config.width << config.log_height);
+    };
+    if (ceil_div(results, width) < busy && bytes_per_block >= 16 << 10)
+      for (int64_t other = 64; other >= 32; other /= 2)
+        if (other < width && used(other) > 1.25 * used(width)) width = other;
+    ColumnConfig config = column_config<V, false>(width);
+    if (config.log_height == 0) config = column_config<V, false>(min(results, int64_t(256)));
     // Where there are threads enough, one takes a column: none waits for a shorter run, or merges.
     if (kArg<S> && results >= sms_ * 1024)
-      config = {256, 0, kLogMaxRun<S, 1>, unsigned(ceil_div(results, int64_t(256)))};
+      config = {256, 0, kLogMaxRun<S, V>, unsigned(ceil_div(results, int64_t(256)))};
     // Blocks so small that all of them run at once, as far as threads still read enough: while one merges its runs others
     // read, and none waits for a few. Where they are too many for that, long ones stay as they are.
-    const bool is_short = width * args_.length * int64_t(sizeof(T)) <= 512 << 10;
-    const int least = args_.length <= 64 ? 128 : is_short || sizeof(T) >= 4 ? 256 : 512;
-    constexpr int kResident = kColumnThreads<S, 1, false> * kColumnBlocks<S, 1, false>;
+    const bool is_short = width * args_.length * kBytes <= 512 << 10;
+    const int least = args_.length <= 64 ? 128 : is_short || kBytes >= 4 ? 256 : 512;
+    constexpr int kResident = kColumnThreads<S, V, false> * kColumnBlocks<S, V, false>;
     const auto threads = [&] { return int64_t(config.width) << config.log_height; };
     const auto run_at_once = [&](int64_t threads) {
       return config.blocks_across * threads <= int64_t(kResident) * sms_;
@@ -250,8 +272,8 @@ class Plan {
     // The longest runs whose tiles still fill the multiprocessors once; twice for large inputs in wide blocks.
     int64_t fill = fill_all;
     if (config.width == 128 && int64_t(config.blocks_across) < busy && bytes_per_block >= 1 << 20) fill *= 2;
-    while (config.log_run > kLogBatch<S, 1, false> && column_tiles(config) < fill) config.log_run--;
-    launch_columns<1, false>(config);
+    while (config.log_run > kLogBatch<S, V, false> && column_tiles(config) < fill) config.log_run--;
+    launch_columns<V, false>(config);
   }
 
   // Aligned columns through a ring. A multiprocessor has room for one block with a ring: the fewest rows one after the
@@ -285,7 +307,7 @@ class Plan {
     ColumnConfig config{32, 0, kLogBatch<Source, 4, false>, unsigned(tiles_of_row)};
     while (config.log_height < 3 && int64_t(8) << config.log_height < args_.length) config.log_height++;
     while (int64_t(1) << config.log_tile() < args_.length) config.log_run++;
-    if (config.log_run > kLogMaxRun<Source, 4>) return columns();
+    if (config.log_run > kLogMaxRun<Source, 4>) return columns<1>();
     launch(&reduce::shifted_columns<T, Op>, args_.outer * tiles_of_row, unsigned(32 << config.log_height),
            config.values() * 4 * sizeof(Value), context_.stream, source_, data(), out_, args_.outer_stride * size,
            args_.length_stride * size, args_.length, args_.inner, config);

@@ -39,9 +39,7 @@ __global__ void __launch_bounds__(kShortThreads)
 #pragma unroll 1
   for (int begin = 0; begin < length; begin += kAtOnce) {
     Value x[kAtOnce];
-#pragma unroll
-    for (int i = 0; i < kAtOnce; i++, from = opaque(from + next))
-      if (begin + i < length) x[i] = load_one(source, from, begin + i);
+    load_elements(source, x, from, next, length - begin, begin);
     if (masks<Value>(lines)) {
       const int64_t step = lines.reverse ? -lines.mask.strides.length : lines.mask.strides.length;
       const auto hidden =

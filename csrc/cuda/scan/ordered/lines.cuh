@@ -74,6 +74,20 @@ __device__ __forceinline__ typename Op::Value empty_value(const Input<T, Op, G>&
   } else return Op::identity();
 }
 
+// The first n of Most elements, `next` bytes from one to the next, the first of which stands at `index`; `from` goes on
+// to the one behind them all. Every load is on its way before the first element is converted: one after the other they
+// shared registers, and waited for one another.
+template <class S, int Most>
+__device__ __forceinline__ void load_elements(const S& source, typename S::Value (&x)[Most], const char*& from,
+                                              int64_t next, int n, int index) {
+  uint32_t words[Most][(S::kBytes + 3) / 4] = {};
+#pragma unroll
+  for (int i = 0; i < Most; i++, from = opaque(from + next))
+    if (i < n) load_words<S::kBytes>(words[i], from);
+#pragma unroll
+  for (int i = 0; i < Most; i++) x[i] = source.value(words[i], 0, index + i);
+}
+
 // What came before line `line`. Of extremes at index -1: it comes before every element.
 template <class S>
 __device__ __forceinline__ typename S::Value value_before(const S& source, const Lines& lines, int64_t line) {

@@ -16,8 +16,8 @@ class ScanPlan {
   using Value = typename Op::Value;
 
   // Only what pays is instantiated: the columns kernel serves every other case.
-  static constexpr bool kRows =
-      !std::is_same_v<Op, LastMax<Native<T>, int64_t>> && (sizeof(T) > 2 || sizeof(Value) <= 8);
+  static constexpr bool kLong = std::is_same_v<Op, LastMax<Native<T>, int64_t>>;  // of more than 2^31 - 1 elements
+  static constexpr bool kRows = !kLong && (sizeof(T) > 2 || sizeof(Value) <= 8);
   static constexpr bool kNarrow = IsPair<T>::value;  // strips of 16 lines
   static constexpr bool kWide = kNarrow || (sizeof(Value) <= 8 && kIsNone<Op, LogAdd> &&
                                             (std::is_floating_point_v<Native<T>> || sizeof(Result) == 8));
@@ -51,22 +51,24 @@ class ScanPlan {
   }
 
   void run() {
-    const bool is_short = kColumns && args_.length > 0 && args_.length <= kShort;
+    const int64_t length = args_.length;
+    constexpr int kMostOfThread = kIsDear<Op> ? kMostDearShort : kMostShort;
+    const bool is_short = kColumns && length > 0 && length <= kShort;
     const bool are_few =
         args_.outer <= sms_ * int64_t(kShortThreads);  // a thread of rows() would scan a whole run each
     if constexpr (kRows)
-      if (args_.inner == 1 && (args_.length_stride == 1 || args_.length <= 1) && !(is_short && are_few)) return rows();
-    if constexpr (kColumns) {
-      if (is_short) {
-        column_threads(&scan_short_columns<S, kShort>);
-      } else if (args_.length > 0 && args_.length <= kMostShort) {
-        column_threads(&scan_short_columns<S, kMostShort>);
-      } else if (has_many_neighbours()) {
-        if constexpr (kExtreme<Op>) column_threads(&scan_extreme_columns<S>);
-      } else {
-        columns();
+      if (args_.inner == 1 && (args_.length_stride == 1 || length <= 1) && !(is_short && are_few)) return rows();
+    if constexpr (kColumns && !kLong) {
+      if (length > 0 && length <= kMostOfThread) {
+        if (length <= kShort) column_threads(&scan_short_columns<S, kShort>);
+        else if (length <= kMostShort) column_threads(&scan_short_columns<S, kMostShort>);
+        else if constexpr (kMostOfThread > kMostShort) column_threads(&scan_short_columns<S, kMostOfThread>);
+        return;
       }
+      if constexpr (kExtreme<Op>)
+        if (has_many_neighbours()) return column_threads(&scan_extreme_columns<S>);
     }
+    if constexpr (kColumns) columns();
   }
 
  private:
@@ -75,8 +77,8 @@ class ScanPlan {
 
   // Are these extremes' lines, neighbours, and so many that a thread may go along each one?
   bool has_many_neighbours() const {
-    return kExtreme<Op> && args_.inner_stride == 1 && args_.inner >= 32 && args_.length > 0 &&
-           args_.length <= INT32_MAX && args_.outer * args_.inner >= sms_ * int64_t(1024);
+    return args_.inner_stride == 1 && args_.inner >= 32 && args_.length > 0 &&
+           args_.outer * args_.inner >= sms_ * int64_t(1024);
   }
 
   // A tile of as many threads as still leave every multiprocessor some of them; several lines per block where they are

@@ -9,6 +9,7 @@
 namespace torch_reductions::cuda::scan {
 
 inline constexpr int kShortThreads = 256, kShort = 8, kMostShort = 16;
+inline constexpr int kMostDearShort = 32;  // where to combine is dear
 
 // x[i] becomes the block that ends at i, for i < n, as blocks_of_run() does.
 template <class Op, int Most>
@@ -39,9 +40,7 @@ __global__ void __launch_bounds__(kShortThreads)
       lines.input + o * lines.outer_bytes + i_of_outer * lines.inner_bytes + lines.element(0) * lines.length_bytes;
   const int64_t next = lines.reverse ? -lines.length_bytes : lines.length_bytes;
   Value x[Most];
-#pragma unroll
-  for (int i = 0; i < Most; i++, from = opaque(from + next))
-    if (i < n) x[i] = load_one(source, from, i);
+  load_elements(source, x, from, next, n, 0);
   if (masks<Value>(lines)) {
     const int64_t step = lines.reverse ? -lines.mask.strides.length : lines.mask.strides.length;
     const auto hidden = hidden_bits<uint32_t>(lines.mask.at(o, lines.element(0), i_of_outer), step, n);

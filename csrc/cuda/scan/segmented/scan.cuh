@@ -3,6 +3,7 @@
 #include "../../primitives/fast_div.cuh"
 #include "../ordered/mask.cuh"
 #include "plan.cuh"
+#include "short_lines.cuh"
 
 namespace torch_reductions::cuda::scan {
 
@@ -98,6 +99,24 @@ struct ScanJob {
   __device__ __forceinline__ Value empty_value() const { return scan::empty_value(source); }
 };
 
+// Do lines lie across memory, so short that a strip of them would leave most of a block without work, and so many that
+// each has a thread?
+inline bool are_short_lines(const ScanArgs& args, const Context& context) {
+  return args.length > 0 && args.length <= kMostShortLine && args.length_stride != 1 &&
+         args.segments.count <= kMostShortSegments &&
+         args.outer * args.inner >= int64_t(kShortThreads) * multiprocessors(context.device);
+}
+
+template <class S>
+void scan_short_lines(const ScanJob<S>& job, const ScanArgs& args, Context& context) {
+  Windows windows{.segments = JoinedSegments(args.segments), .tile_state = {}, .list = nullptr, .inner = args.inner};
+  windows.reverse = args.reverse;
+  const int64_t count = args.outer * args.inner, blocks = ceil_div(count, int64_t(kShortThreads));
+  if (blocks > INT32_MAX) fail("more than 2^39 lines in one launch");
+  launch(&scan_short_segments<S>, unsigned(blocks), kShortThreads, 0, context.stream, job.source, job.lines, windows,
+         args.inner <= INT32_MAX ? FastDiv(args.inner) : FastDiv(), count);
+}
+
 template <class T, class Op>
 void scan_packed(const ScanArgs& args, Context& context) {
   using S = Input<T, Op>;
@@ -108,6 +127,8 @@ void scan_packed(const ScanArgs& args, Context& context) {
                         args.inner_stride * size, args.exclusive, args.reverse, args.mask},
                        args.exclusive,
                        args.reverse};
+  if constexpr (!std::is_same_v<Op, LastMax<Native<T>, int64_t>>)  // which is for long lines
+    if (are_short_lines(args, context)) return scan_short_lines(job, args, context);
   run_segments(job, args.segments, args.outer, args.inner, args.reverse, context);
 }
 

@@ -28,6 +28,7 @@ class SegmentPlan {
     else if (args_.length_stride != 1 || args_.length <= 1) are_short() ? short_lines() : lines();
     else if (are_few_and_short()) short_lines();
     else if (average() < 32) rows(args_.segments, lines_);
+    else if (are_large()) warps();
     else if (results() <= sms_ * kBlocksPerSm || average() > kUnit << kLogSegmentUnits) blocks();
     else if (average() >= kWarpLength) warps();
     else rows(args_.segments, lines_);
@@ -35,9 +36,10 @@ class SegmentPlan {
 
  private:
   static constexpr int64_t kUnit = int64_t(1) << kLogUnit<S>;
-  static constexpr int kLogSegmentUnits = 5;   // that a warp folds, at most
-  static constexpr int64_t kBlocksPerSm = 16;  // segments of a multiprocessor, up to which each has a block
-  static constexpr int64_t kWarpLength = 256;  // from which a segment of many has a warp
+  static constexpr int kLogSegmentUnits = 5;       // that a warp folds, at most
+  static constexpr int64_t kBlocksPerSm = 16;      // segments of a multiprocessor, up to which each has a block
+  static constexpr int64_t kLargePerSm = 1 << 16;  // elements of 8 bytes, from which a warp is enough
+  static constexpr int64_t kWarpLength = 256;      // from which a segment of many has a warp
 
   // Are the lines one? Where they follow one another in memory, and the least tile holds more than one of them.
   bool joins() const {
@@ -57,6 +59,12 @@ class SegmentPlan {
   // Segments of contiguous lines: do threads fold them at once, of which a warp would fold one part after the other?
   bool are_few_and_short() const {
     return args_.segments.count > 1 && average() <= 8 && results() <= sms_ * int64_t(128);
+  }
+
+  // Of 8 bytes: do warps, with windows of their own, keep more in flight than blocks, whose warps wait for one another?
+  bool are_large() const {
+    return sizeof(T) == 8 && lines_ * args_.length >= sms_ * kLargePerSm && average() >= kWarpLength &&
+           results() >= sms_ / 4;
   }
 
   // Windows of work, where a segment may have several tiles.
