@@ -7,6 +7,7 @@ import torch
 from helpers import (
     DEVICES,
     DTYPES,
+    FLOATS,
     FUNCTIONS,
     INDICES,
     assert_same_bits,
@@ -49,6 +50,22 @@ def test_the_first_of_equal_zeros_stays(function: str, device: str) -> None:
     ):
         zeros = torch.where(torch.rand(shape) < 0.5, -0.0, 0.0).to(device)
         assert_same_bits(call(function, zeros, dim), zeros.select(dim, 0), (shape, dim))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("function", ["amax", "amin"])
+def test_the_first_of_two_zeros_stays_wherever_they_are(function: str, device: str) -> None:
+    """Among others that are no extremes: lanes and vectors that hold them stand in every order."""
+    for dtype in (getattr(torch, name) for name in FLOATS):
+        for length in (700, 5000, 100_003):
+            x = torch.full((40, length), -1 if function == "amax" else 1, dtype=dtype)
+            places = torch.rand(x.shape).argsort(1)[:, :2].sort(1).values
+            places[:4] = torch.tensor([[2, 64], [4, 128], [8, 256], [16, 512]])
+            x.scatter_(1, places, torch.tensor([-0.0, 0.0], dtype=dtype).expand(40, 2))
+            x[::2] = torch.where(x[::2] == 0, -x[::2], x[::2])
+            first = x.gather(1, places[:, :1]).squeeze(1)
+            assert_same_bits(call(function, x.to(device), 1), first, (dtype, length))
+            assert_same_bits(call(function, x.to(device)[1], 0), first[1], (dtype, length))
 
 
 @pytest.mark.parametrize("device", DEVICES)

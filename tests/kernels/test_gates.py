@@ -45,7 +45,7 @@ BYTES = {"char": 1, "short": 2, "Half": 2, "BFloat16": 2, "int": 4, "float": 4, 
 # how many blocks a multiprocessor must then hold. What needs more than __launch_bounds__ allows is local memory.
 Budget = tuple[int, dict[int, tuple[int, int]]]
 BUDGETS: dict[str, Budget] = {
-    "split_rows": (256, {4: (80, 3), 8: (128, 2), 16: (192, 1)}),
+    "split_rows": (256, {4: (80, 3), 8: (128, 2), 16: (128, 2)}),
     "split_rows-whole": (256, {4: (48, 5), 8: (48, 5)}),
     "warp_rows": (256, {4: (64, 4), 8: (80, 3), 16: (80, 3)}),
     "short_rows": (256, {4: (32, 8), 8: (48, 5), 16: (56, 4)}),

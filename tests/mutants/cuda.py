@@ -765,8 +765,8 @@ MUTANTS = (
         "order",
         "plain",
         REDUCE + "long_rows.cuh",
-        "$other.index < $one.index",
-        "$other.index > $one.index",
+        "$other.index < $one.index ?",
+        "$other.index > $one.index ?",
         function="argmax",
     ),
     kernel(

@@ -56,7 +56,7 @@ ALWAYS_INLINE A flipped_for_min(A x) {
   else return ~x;
 }
 
-// The index of the first element that is the extreme of these n.
+// The index of the first element that is the extreme of these n; where none is, that of the last one.
 template <class A>
 int find(const A* p, int n, A extreme) {
   constexpr int kChunk = 64;
@@ -67,7 +67,7 @@ int find(const A* p, int n, A extreme) {
     if (found) break;
   }
   while (from < n - 1 && !(p[from] == extreme || (p[from] != p[from] && extreme != extreme))) from++;
-  return from;
+  return from < n ? from : n - 1;
 }
 
 // The first zero of a row.

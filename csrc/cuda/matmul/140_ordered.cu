@@ -11,8 +11,8 @@
 //          and are joined by a balanced tree.
 // Needs:   7.5 and up; any layout.
 // See:     ordered/plan.cuh chooses the kernel by the data in ordered/tuning.h; ordered/tile.cuh, tensor_float64.cuh,
-//          skinny.cuh, shallow.cuh, shallow_tile.cuh are the kernels; ordered/split_k.cuh adds chunks that different
-//          blocks have multiplied, ordered/parts.cu joins parts.
+//          skinny.cuh, few_lines.cuh, short_lines.cuh, shallow.cuh, shallow_tile.cuh are the kernels; split_k.cuh adds
+//          chunks that different blocks have multiplied, ordered/parts.cu joins parts.
 #include "hopper/hopper.h"
 #include "ladder.h"
 #include "ordered/families.h"

@@ -1,6 +1,6 @@
-// Products with few lines on one side, and so few blocks that a multiprocessor has one or two: a block computes 32 lines
-// of the other side by the few over one chunk of k. All its threads copy, with all of a chunk in flight where shared
-// memory holds it; a warp multiplies `Rows` of the few lines.
+// Products with few lines on one side, where warps that copy for themselves would be too few or too slow: a block
+// computes 32 lines of the other side by the few over one chunk of k. All its threads copy, with as much of a chunk in
+// flight as shared memory holds for all blocks that share it; a warp multiplies `Rows` of the few lines.
 #pragma once
 #include "skinny.cuh"
 

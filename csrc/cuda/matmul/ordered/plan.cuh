@@ -44,7 +44,7 @@ class ProductPlan {
     }
     if constexpr (Tuning<T>::kSkinny) {
       const int64_t few = std::min(args_.m, args_.n);
-      if (args_.parts == 1 && few < TinyTile::kM && has_few_blocks()) return few_lines();
+      if (args_.parts == 1 && few < TinyTile::kM && suits_few_lines()) return few_lines();
       if (args_.parts == 1 && few <= kSkinnyRows) return skinny();
     }
     choose(typename Tuning<T>::Tiles());
@@ -205,7 +205,7 @@ class ProductPlan {
   }
 
   // Are blocks that take 32 lines and a chunk of k at once few enough, or faster even if they are many?
-  bool has_few_blocks() const {
+  bool suits_few_lines() const {
     const SkinnyJob<T> job = skinny_job();
     const bool in_vectors = sizeof(T) == 4 && copies_vectors_of(job.many);
     return args_.batch * job.line_groups * chunks_ <=
@@ -254,10 +254,10 @@ class ProductPlan {
   // Are rows of results whole vectors?
   bool is_wide() const { return args_.n % kOutVector == 0; }
   // And may they go to the output as they are, in vectors, with what is added, if that lies in vectors too?
-  bool stores_directly(bool adds_vectors = true) const {
+  bool stores_directly(bool loads_vectors = true) const {
     const Matrix& added = args_.added;
     const bool adds = added.data == nullptr ||
-                      (adds_vectors && added.column_stride == 1 && reinterpret_cast<uintptr_t>(added.data) % 16 == 0 &&
+                      (loads_vectors && added.column_stride == 1 && reinterpret_cast<uintptr_t>(added.data) % 16 == 0 &&
                        added.row_stride % kOutVector == 0 && added.batch_stride % kOutVector == 0);
     return is_wide() && std::is_same_v<Out, P> && adds && reinterpret_cast<uintptr_t>(args_.output) % 16 == 0;
   }

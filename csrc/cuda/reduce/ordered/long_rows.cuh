@@ -15,12 +15,10 @@ struct BlockFold {
   Value total[1 << kLogRowWarps], digit[kMaxDigits];
 };
 
-// Of two extremes that stand anywhere: by their indices, if they have some.
+// Of two values with an index that stand anywhere.
 template <class Op>
-__device__ __forceinline__ typename Op::Value fold_of_extremes(typename Op::Value one, typename Op::Value other) {
-  if constexpr (IsIndexed<typename Op::Value>::value)
-    if (other.index < one.index) return Op::combine(other, one);
-  return Op::combine(one, other);
+__device__ __forceinline__ typename Op::Value fold_by_index(typename Op::Value one, typename Op::Value other) {
+  return other.index < one.index ? Op::combine(other, one) : Op::combine(one, other);
 }
 
 // A block folds the n <= 2^log_tile elements of a tile, each warp 2^log_span of them. Returns in its first warp the
@@ -35,9 +33,11 @@ __device__ __forceinline__ typename S::Value fold_tile(const S& source, const ch
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
   const int64_t start = int64_t(warp) << log_span, left = n - start;
   const int count = left <= 0 ? 0 : left < 1 << log_span ? int(left) : 1 << log_span;
-  // Of extremes a lane folds its own elements of all units, and what all lanes have stands for every digit.
-  constexpr bool kOrdered = !kExtreme<Op>;
-  Value wait[kOrdered ? kLogWarpUnits + 1 : 1][1] = {{Op::identity()}};
+  // An index tells which extreme comes first: there a lane folds its own elements of all units, and what all lanes have
+  // stands for every digit. (Without one, -0 and +0 are told apart by their order alone.)
+  constexpr bool kOrdered = !IsIndexed<Value>::value;
+  Value wait[kOrdered ? kLogWarpUnits + 1 : 1][1];
+  if constexpr (!kOrdered) wait[0][0] = Op::identity();
   for (int u = 0; u << LogUnit < count; u++) {
     const int first = u << LogUnit;
     Value q[kGroups<S>];
@@ -57,7 +57,7 @@ __device__ __forceinline__ typename S::Value fold_tile(const S& source, const ch
   }
   if constexpr (!kOrdered)
 #pragma unroll
-    for (int k = 0; k < 5; k++) wait[0][0] = fold_of_extremes<Op>(wait[0][0], shuffle_xor(wait[0][0], 1 << k));
+    for (int k = 0; k < 5; k++) wait[0][0] = fold_by_index<Op>(wait[0][0], shuffle_xor(wait[0][0], 1 << k));
   if (lane == 0)
     static_for<kLogWarpUnits + 1>([&](auto k) {
       if (count >> (LogUnit + k.value) & 1)
