@@ -74,11 +74,12 @@ class Plan {
 
   // Are rows whole words, of which as many blocks can be made as of single columns?
   bool reads_words() const {
-    const int64_t busy = sms_ * 9 / 10, results = args_.outer * args_.inner;
+    const int64_t results = args_.outer * args_.inner;
     return args_.inner_stride == 1 && args_.inner % kVector == 0 && aligned(args_.length_stride, 4) &&
            (args_.outer == 1 || aligned(args_.outer_stride, 4)) &&
-           (ceil_div(results / kVector, 32) >= busy || ceil_div(results, 32) < busy);
+           (ceil_div(results / kVector, 32) >= busy() || ceil_div(results, 32) < busy());
   }
+  int64_t busy() const { return max(1, sms_ * 9 / 10); }  // blocks that keep the device at work
 
   // Neighbouring results are contiguous.
   bool columns_of_memory() {
@@ -232,7 +233,7 @@ class Plan {
   template <int V>
   void columns() {
     constexpr int kBytes = V * sizeof(T);
-    const int64_t results = args_.outer * args_.inner / V, busy = max(1, sms_ * 9 / 10);  // blocks
+    const int64_t results = args_.outer * args_.inner / V, busy = this->busy();
     const int64_t bytes_per_block = results * args_.length * kBytes / busy;
     // The widest block, from 128 down to 32 columns, that gives every multiprocessor one. Where none does, the length
     // is split, and large inputs are read in blocks of 128 columns: fewer regions of memory are open at a time.

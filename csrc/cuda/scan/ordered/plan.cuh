@@ -115,13 +115,9 @@ class ScanPlan {
           kIsDear<Op> ? log_threads | log_run << 8 : log_threads);
   }
 
-  // A thread per line.
   template <class Kernel>
   void column_threads(Kernel kernel) {
-    const int64_t count = args_.outer * args_.inner, blocks = ceil_div(count, int64_t(kShortThreads));
-    if (blocks > INT32_MAX) fail("more than 2^39 lines in one launch");
-    launch(kernel, unsigned(blocks), kShortThreads, 0, context_.stream, source_, lines_,
-           args_.inner <= INT32_MAX ? FastDiv(args_.inner) : FastDiv(), count);
+    launch_thread_per_line(kernel, args_.outer, context_, source_, lines_);
   }
 
   void columns() {

@@ -1,7 +1,9 @@
 // Lines of at most `Most` elements, a thread each: what scan_columns would do in shared memory happens in registers, and
 // a position that is not there costs nothing.
 #pragma once
+#include "../../../common/ceil_div.h"
 #include "../../primitives/fast_div.cuh"
+#include "../../primitives/launch.h"
 #include "lines.cuh"
 #include "mask.cuh"
 #include "tree.cuh"
@@ -85,6 +87,16 @@ __global__ void __launch_bounds__(kShortThreads)
 #pragma unroll
   for (int i = 0; i < Most; i++)
     if (i < n && i + lines.exclusive < results) store(x[i]);
+}
+
+// A thread for each line of `outer` times lines.inner.
+template <class Kernel, class S, class... Rest>
+void launch_thread_per_line(Kernel kernel, int64_t outer, Context& context, const S& source, const Lines& lines,
+                            const Rest&... rest) {
+  const int64_t count = outer * lines.inner, blocks = ceil_div(count, int64_t(kShortThreads));
+  if (blocks > INT32_MAX) fail("more than 2^39 lines in one launch");
+  launch(kernel, unsigned(blocks), kShortThreads, 0, context.stream, source, lines, rest...,
+         lines.inner <= INT32_MAX ? FastDiv(lines.inner) : FastDiv(), count);
 }
 
 }  // namespace torch_reductions::cuda::scan

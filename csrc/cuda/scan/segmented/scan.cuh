@@ -111,10 +111,7 @@ template <class S>
 void scan_short_lines(const ScanJob<S>& job, const ScanArgs& args, Context& context) {
   Windows windows{.segments = JoinedSegments(args.segments), .tile_state = {}, .list = nullptr, .inner = args.inner};
   windows.reverse = args.reverse;
-  const int64_t count = args.outer * args.inner, blocks = ceil_div(count, int64_t(kShortThreads));
-  if (blocks > INT32_MAX) fail("more than 2^39 lines in one launch");
-  launch(&scan_short_segments<S>, unsigned(blocks), kShortThreads, 0, context.stream, job.source, job.lines, windows,
-         args.inner <= INT32_MAX ? FastDiv(args.inner) : FastDiv(), count);
+  launch_thread_per_line(&scan_short_segments<S>, args.outer, context, job.source, job.lines, windows);
 }
 
 template <class T, class Op>

@@ -15,7 +15,7 @@ inline constexpr int kMostShortSegments = 256;  // which every warp reads
 template <class Op>
 struct SegmentFolds {
   using Value = typename Op::Value;
-  Value block[kLogShortLine], up_to[kLogShortLine + 1];
+  Value block[kLogShortLine], up_to[kLogShortLine];
   int count = 0;  // the same in all threads
 
   __device__ __forceinline__ Value append(Value v) {
@@ -34,7 +34,7 @@ struct SegmentFolds {
         if (k == ones) v = Op::combine(up_to[k], v);
     }
 #pragma unroll
-    for (int k = 0; k <= kLogShortLine; k++)
+    for (int k = 0; k < kLogShortLine; k++)
       if (k <= ones) up_to[k] = v;
     return v;
   }
