@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
+import fused
 import pytest
 import torch
 import until
@@ -21,6 +22,9 @@ from torch_reductions import catalog
 
 LEFT_OUT = pytest.StashKey[int]()  # the cases that --cover did not choose
 FAMILIES = {record.name: record.family for record in catalog.RECORDS}
+
+
+fused.install()
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -68,33 +68,34 @@ def multiply(left: Values, right: Values) -> Values:
     return (left[0] * right[0],)
 
 
+def _multiply_add(a: Tensor, b: Tensor | float, c: Tensor | float) -> Tensor:
+    return multiply_add(a, *(x if isinstance(x, Tensor) else torch.tensor(x, dtype=a.dtype) for x in (b, c)))
+
+
 def _polynomial(x: Tensor, coefficients: str) -> Tensor:
-    """Two Horner chains, of the even and of the odd powers."""
-    s = x * x
-    chains = []
-    for words in (coefficients.split()[0::2], coefficients.split()[1::2]):
-        value = torch.full_like(x, float.fromhex(words[-1]))
-        for word in reversed(words[:-1]):
-            value = value * s + float.fromhex(word)
-        chains.append(value)
-    return chains[0] + chains[1] * x
+    """By Horner's rule."""
+    last, *more = (float.fromhex(word) for word in reversed(coefficients.split()))
+    result = torch.tensor(last, dtype=x.dtype)
+    for value in more:
+        result = _multiply_add(result, x, value)
+    return result
 
 
-# (e^r - 1 - r) / r^2 for |r| <= log(2) / 2, and (log(1 + f) - f) / f^2 for f from -1/4 to 1/2.
+# e^r for |r| <= log(2) / 2, and (log(1 + u) - u) / u^2 for u from 0 to 1.
 _EXP = {
-    torch.float32: "0x1.fffffcp-2 0x1.555492p-3 0x1.5558f2p-5 0x1.1239e2p-7 0x1.6a2434p-10",
-    torch.float64: "0x1.000000000000ap-1 0x1.55555555554fap-3 0x1.555555555087cp-5 0x1.1111111127be8p-7 "
-    "0x1.6c16c1842a114p-10 0x1.a01a012a56bc5p-13 0x1.a0199a0c689d3p-16 0x1.71df25549ece4p-19 0x1.28ad72cb536c4p-22 "
-    "0x1.ad7f6aec3e623p-26",
+    torch.float32: "1 1 0x1.fffffcp-2 0x1.55557cp-3 0x1.555bd8p-5 0x1.11b048p-7 0x1.668d98p-10",
+    torch.float64: "1 1 0x1.000000000000ap-1 0x1.555555555557fp-3 0x1.5555555550d1ap-5 0x1.111111110fdb4p-7 "
+    "0x1.6c16c182b3c9bp-10 0x1.a01a018c0256bp-13 0x1.a0199e5b8ecacp-16 0x1.71de7ade0d598p-19 0x1.28a9708c68179p-22 "
+    "0x1.ae5748d6938fep-26",
 }
 _LOG = {
-    torch.float32: "-0x1.000004p-1 0x1.5555c6p-2 -0x1.fffbd6p-3 0x1.99590ap-3 -0x1.55410cp-3 0x1.29d088p-3 "
-    "-0x1.0c79d8p-3 0x1.9c07fp-4 -0x1.51f664p-5",
-    torch.float64: "-0x1.0000000000005p-1 0x1.55555555556f0p-2 -0x1.ffffffffffeecp-3 0x1.9999999965e44p-3 "
-    "-0x1.5555555470672p-3 0x1.249249365e022p-3 -0x1.000000772174ep-3 0x1.c71c6cb198f7ep-4 -0x1.999966a5d2876p-4 "
-    "0x1.745d43aeafbf3p-4 -0x1.555abdeda886bp-4 0x1.3b1c077dfbe48p-4 -0x1.244d85a9b0b97p-4 0x1.1013d349162dfp-4 "
-    "-0x1.00ab2521d2a7dp-4 0x1.f4e8efc050cbcp-5 -0x1.e6dd5e9386e41p-5 0x1.93518cb473995p-5 -0x1.c4917edc4e24bp-6 "
-    "0x1.e21a9f4b274c5p-8",
+    torch.float32: "-0x1.ffffd2p-2 0x1.554ddp-2 -0x1.ff23f4p-3 0x1.934ccp-3 -0x1.3a4e2ap-3 0x1.b4f5cep-4 "
+    "-0x1.d79b28p-5 0x1.4a8ap-6 -0x1.b2ced6p-9",
+    torch.float64: "-0x1.fffffffffff9fp-2 0x1.5555555551051p-2 -0x1.fffffffdd49bfp-3 0x1.99999951fa00ap-3 "
+    "-0x1.55554fbe543bcp-3 0x1.2491fed91ca29p-3 -0x1.fffa8bc58e03ap-4 0x1.c6f6a802d496dp-4 -0x1.98d295d2da81ap-4 "
+    "0x1.712df348269ffp-4 -0x1.4b0219c3d90bp-4 0x1.202de533191a7p-4 -0x1.d7112fbfe859fp-5 0x1.5a890232d9675p-5 "
+    "-0x1.b63236f694f29p-6 0x1.c57e983962a66p-7 -0x1.6b4e01e0b2d85p-8 0x1.a25b72fae6952p-10 -0x1.31f866c3f6746p-12 "
+    "0x1.a905e0e5dd6e2p-16",
 }
 
 
@@ -106,21 +107,16 @@ def exp_of_negative(t: Tensor) -> Tensor:
     upper, lower = ("0x1.62e4p-1", "0x1.7f7d1cp-20") if single else ("0x1.62e42feep-1", "0x1.a39ef35793c76p-33")
     rounder = 1.5 * 2.0**fraction + bias + up
     t = torch.where(t < least, least, t)
-    rounded = t * float.fromhex("0x1.71547652b82fep+0") + rounder
+    rounded = _multiply_add(t, float.fromhex("0x1.71547652b82fep+0"), rounder)
     n = rounded - rounder
-    r = t - n * float.fromhex(upper) - n * float.fromhex(lower)
+    r = _multiply_add(n, -float.fromhex(lower), _multiply_add(n, -float.fromhex(upper), t))
     scale = (rounded.view(bits) << fraction).view(t.dtype)
-    return (_polynomial(r, _EXP[t.dtype]) * (r * r) + r + 1) * scale * 2.0**-up
+    return _polynomial(r, _EXP[t.dtype]) * scale * 2.0**-up
 
 
 def log_1_plus(u: Tensor) -> Tensor:
-    """log(1 + u) for u from 0 to 1, as log(1 + f) or log(2 (1 + f))."""
-    single = u.dtype == torch.float32
-    ln2, rest = ("0x1.62e43p-1", "-0x1.05c61p-29") if single else ("0x1.62e42fefa39efp-1", "0x1.abc9e3b39803fp-56")
-    large, zero = u >= 0.5, torch.zeros_like(u)
-    f = torch.where(large, u * 0.5 - 0.5, u)
-    lower, upper = (torch.where(large, float.fromhex(number), zero) for number in (rest, ln2))
-    return f + (_polynomial(f, _LOG[u.dtype]) * (f * f) + lower) + upper
+    """log(1 + u) for u from 0 to 1, as u + u^2 (...)."""
+    return _multiply_add(_polynomial(u, _LOG[u.dtype]), u * u, u)
 
 
 def log_add(left: Values, right: Values) -> Values:
@@ -409,10 +405,12 @@ def multiply_add(a: Tensor, b: Tensor, c: Tensor) -> Tensor:
     product, low = two_product(a, b)
     middle, lowest = two_sum(c, low)
     high, rest = two_sum(product, middle)
-    no_product = (a == 0) | (b == 0)
-    result = torch.where(no_product, product + c, high + to_odd(*two_sum(rest, lowest)))
-    sizes = torch.stack([a, b, product.masked_fill(no_product, 1), c.masked_fill(c == 0, 1)]).abs()
-    regular = ((sizes > 2.0**-900) & (sizes < 2.0**900) | (sizes == 0) & no_product).all(0)
+    plain = (a == 0) | (b == 0) | ~(a.isfinite() & b.isfinite())  # the product needs no rounding
+    result = torch.where(plain, product + c, high + to_odd(*two_sum(rest, lowest)))
+    far = (product.abs() < c.abs() * 2.0**-60) & (c.abs() > 2.0**-900)  # less than half a unit of c
+    result = torch.where(far, c, result)
+    sizes = torch.stack([a, b, product, c.masked_fill(c == 0, 1)]).abs()
+    regular = plain | far | ((sizes > 2.0**-900) & (sizes < 2.0**900)).all(0)
     for at in (~regular).nonzero().unbind():
         result[tuple(at)] = exact_multiply_add(*(x[tuple(at)].item() for x in (a, b, c)))
     return result

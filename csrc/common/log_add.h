@@ -1,11 +1,13 @@
 // log(exp(x) + exp(y)), the same bits on the CPU and on the GPU: one source for scalars and for GCC's vectors.
 //
-// Nothing but additions and multiplications, each rounded alone (no contraction, on either side), comparisons,
-// selections and shifts of bits: no table, no division, no mathematical library. Coefficients by Remez's algorithm;
-// both functions are within 2 units in the last place (tests/kernels/test_log_add.py).
+// Nothing but additions and fused multiply-adds, each rounded alone, comparisons, selections and shifts of bits: no
+// table, no division, no mathematical library. Coefficients by Remez's algorithm, one rounded after another; both
+// functions are within 2 units in the last place (tests/kernels/test_log_add.py).
 //
 // Always inlined, and so without symbols, because files that are compiled for different processors include it.
 #pragma once
+#include <math.h>
+
 #include <cstdint>
 #include <type_traits>
 #include <utility>
@@ -31,87 +33,90 @@ struct LanesOf<double> {
   using Bits = int64_t;
 };
 
-// c[0] + c[2] s + c[4] s^2 + ...
+// a b + c, rounded once. cpu/vector.h has those of vectors.
+template <class V>
+struct MultiplyAdd;
+template <>
+struct MultiplyAdd<float> {
+  static HOST_DEVICE float of(float a, float b, float c) { return fmaf(a, b, c); }
+};
+template <>
+struct MultiplyAdd<double> {
+  static HOST_DEVICE double of(double a, double b, double c) { return fma(a, b, c); }
+};
+
+// c[0] + c[1] x + c[2] x^2 + ..., by Horner's rule. Two chains, of even and odd powers, would cancel near x = 1.
 template <class V, class A>
-HOST_DEVICE V even_terms(V, A c) {
-  return V{} + c;
-}
-template <class V, class A>
-HOST_DEVICE V even_terms(V, A c, A) {
+HOST_DEVICE V polynomial(V, A c) {
   return V{} + c;
 }
 template <class V, class A, class... More>
-HOST_DEVICE V even_terms(V s, A c, A, More... more) {
-  return even_terms(s, more...) * s + c;
+HOST_DEVICE V polynomial(V x, A c, More... more) {
+  return MultiplyAdd<V>::of(polynomial(x, more...), x, V{} + c);
 }
 
-// c[0] + c[1] x + c[2] x^2 + ..., in two chains; s is x squared.
-template <class V, class A, class... More>
-HOST_DEVICE V polynomial(V x, V s, A c, More... more) {
-  return even_terms(s, c, more...) + even_terms(s, more...) * x;
-}
+// Below it, e^t is 0, and n would leave the exponent's range.
+template <class A>
+inline constexpr A kLeastExponent = sizeof(A) == 4 ? -104 : -746;
 
-// (e^r - 1 - r) / r^2 for |r| <= ln(2) / 2; s is r squared.
+// e^t, for t from kLeastExponent to 0, is 2^n power; n + Up stands where an exponent stands.
 template <class V>
-HOST_DEVICE V exp_terms(V r, V s) {
-  if constexpr (sizeof(typename LanesOf<V>::Element) == 4) {
-    return polynomial(r, s, 0x1.fffffcp-2f, 0x1.555492p-3f, 0x1.5558f2p-5f, 0x1.1239e2p-7f, 0x1.6a2434p-10f);
-  } else {
-    return polynomial(r, s, 0x1.000000000000ap-1, 0x1.55555555554fap-3, 0x1.555555555087cp-5, 0x1.1111111127be8p-7,
-                      0x1.6c16c1842a114p-10, 0x1.a01a012a56bc5p-13, 0x1.a0199a0c689d3p-16, 0x1.71df25549ece4p-19,
-                      0x1.28ad72cb536c4p-22, 0x1.ad7f6aec3e623p-26);
-  }
-}
-
-// (log(1 + f) - f) / f^2 for f from -1/4 to 1/2; s is f squared.
-template <class V>
-HOST_DEVICE V log_terms(V f, V s) {
-  if constexpr (sizeof(typename LanesOf<V>::Element) == 4) {
-    return polynomial(f, s, -0x1.000004p-1f, 0x1.5555c6p-2f, -0x1.fffbd6p-3f, 0x1.99590ap-3f, -0x1.55410cp-3f,
-                      0x1.29d088p-3f, -0x1.0c79d8p-3f, 0x1.9c07fp-4f, -0x1.51f664p-5f);
-  } else {
-    return polynomial(f, s, -0x1.0000000000005p-1, 0x1.55555555556f0p-2, -0x1.ffffffffffeecp-3, 0x1.9999999965e44p-3,
-                      -0x1.5555555470672p-3, 0x1.249249365e022p-3, -0x1.000000772174ep-3, 0x1.c71c6cb198f7ep-4,
-                      -0x1.999966a5d2876p-4, 0x1.745d43aeafbf3p-4, -0x1.555abdeda886bp-4, 0x1.3b1c077dfbe48p-4,
-                      -0x1.244d85a9b0b97p-4, 0x1.1013d349162dfp-4, -0x1.00ab2521d2a7dp-4, 0x1.f4e8efc050cbcp-5,
-                      -0x1.e6dd5e9386e41p-5, 0x1.93518cb473995p-5, -0x1.c4917edc4e24bp-6, 0x1.e21a9f4b274c5p-8);
-  }
-}
-
-// e^t for t <= 0; NaN stays. t is n ln 2 + r with |r| <= ln(2) / 2, and e^t is 2^n e^r.
-template <class V>
-HOST_DEVICE V exp_of_negative(V t) {
+struct ExpParts {
+  V power;
+  typename LanesOf<V>::Bits exponent;
+};
+// t is n ln 2 + r with |r| <= ln(2) / 2, and power is e^r.
+template <int Up, class V>
+HOST_DEVICE ExpParts<V> exp_parts(V t) {
   using A = typename LanesOf<V>::Element;
   using Bits = typename LanesOf<V>::Bits;
   constexpr bool kSingle = sizeof(A) == 4;
-  // Below, e^t is 0, and n would leave the exponent's range.
-  constexpr A kLeast = kSingle ? -104 : -746;
-  // Added to a number, it rounds it to an integer n and leaves n + kBias in the lowest bits of the sum.
-  constexpr int kFraction = kSingle ? 23 : 52, kUp = kSingle ? 64 : 512, kBias = (kSingle ? 127 : 1023) + kUp;
-  constexpr A kRounder = A(3ll << (kFraction - 1)) + kBias;
+  // Added to a number, it rounds it to an integer n and leaves n + Up in the lowest bits of the sum.
+  constexpr int kFraction = kSingle ? 23 : 52;
+  constexpr A kRounder = A(3ll << (kFraction - 1)) + Up;
   constexpr A kLog2E = A(0x1.71547652b82fep+0);
   // n times the upper part of ln 2 is exact.
   constexpr A kUpper = kSingle ? 0x1.62e4p-1 : 0x1.62e42feep-1;
   constexpr A kLower = kSingle ? 0x1.7f7d1cp-20 : 0x1.a39ef35793c76p-33;
 
-  t = t < kLeast ? V{} + kLeast : t;
-  const V sum = t * kLog2E + kRounder, n = sum - kRounder;
-  const V r = t - n * kUpper - n * kLower, s = r * r;
-  const V scale = __builtin_bit_cast(V, Bits(__builtin_bit_cast(Bits, sum) << kFraction));  // 2^(n + kUp)
-  return ((exp_terms(r, s) * s + r) + A(1)) * scale * A(kSingle ? 0x1p-64 : 0x1p-512);      // subnormal only at the end
+  const V sum = MultiplyAdd<V>::of(t, V{} + kLog2E, V{} + kRounder), n = sum - kRounder;
+  const V r = MultiplyAdd<V>::of(n, V{} - kLower, MultiplyAdd<V>::of(n, V{} - kUpper, t));
+  const Bits exponent = Bits(__builtin_bit_cast(Bits, sum) << kFraction);
+  if constexpr (kSingle) {
+    return {polynomial(r, A(1), A(1), 0x1.fffffcp-2f, 0x1.55557cp-3f, 0x1.555bd8p-5f, 0x1.11b048p-7f, 0x1.668d98p-10f),
+            exponent};
+  } else {
+    return {polynomial(r, A(1), A(1), 0x1.000000000000ap-1, 0x1.555555555557fp-3, 0x1.5555555550d1ap-5,
+                       0x1.111111110fdb4p-7, 0x1.6c16c182b3c9bp-10, 0x1.a01a018c0256bp-13, 0x1.a0199e5b8ecacp-16,
+                       0x1.71de7ade0d598p-19, 0x1.28a9708c68179p-22, 0x1.ae5748d6938fep-26),
+            exponent};
+  }
 }
 
-// log(1 + u) for 0 <= u <= 1; NaN stays. 1 + u is 1 + f or 2 (1 + f), with f from -1/4 to 1/2, exactly.
+// e^t for t <= 0; NaN stays.
+template <class V>
+HOST_DEVICE V exp_of_negative(V t) {
+  using A = typename LanesOf<V>::Element;
+  constexpr int kUp = sizeof(A) == 4 ? 64 : 512, kBias = sizeof(A) == 4 ? 127 : 1023;
+  const auto [power, exponent] = exp_parts<kBias + kUp>(t < kLeastExponent<A> ? V{} + kLeastExponent<A> : t);
+  return power * __builtin_bit_cast(V, exponent) * A(sizeof(A) == 4 ? 0x1p-64 : 0x1p-512);  // subnormal only at the end
+}
+
+// log(1 + u) for 0 <= u <= 1, u + u^2 (...); NaN stays.
 template <class V>
 HOST_DEVICE V log_1_plus(V u) {
-  using A = typename LanesOf<V>::Element;
-  constexpr bool kSingle = sizeof(A) == 4;
-  const auto large = u >= A(0.5);
-  const V f = large ? u * A(0.5) - A(0.5) : u, s = f * f;
-  constexpr A kLn2 = kSingle ? 0x1.62e43p-1 : 0x1.62e42fefa39efp-1;  // and what it lacks
-  constexpr A kRest = kSingle ? -0x1.05c61p-29 : 0x1.abc9e3b39803fp-56;
-  const V upper = large ? V{} + kLn2 : V{}, lower = large ? V{} + kRest : V{};
-  return f + (log_terms(f, s) * s + lower) + upper;
+  V terms;
+  if constexpr (sizeof(typename LanesOf<V>::Element) == 4) {
+    terms = polynomial(u, -0x1.ffffd2p-2f, 0x1.554ddp-2f, -0x1.ff23f4p-3f, 0x1.934ccp-3f, -0x1.3a4e2ap-3f,
+                       0x1.b4f5cep-4f, -0x1.d79b28p-5f, 0x1.4a8ap-6f, -0x1.b2ced6p-9f);
+  } else {
+    terms = polynomial(u, -0x1.fffffffffff9fp-2, 0x1.5555555551051p-2, -0x1.fffffffdd49bfp-3, 0x1.99999951fa00ap-3,
+                       -0x1.55554fbe543bcp-3, 0x1.2491fed91ca29p-3, -0x1.fffa8bc58e03ap-4, 0x1.c6f6a802d496dp-4,
+                       -0x1.98d295d2da81ap-4, 0x1.712df348269ffp-4, -0x1.4b0219c3d90bp-4, 0x1.202de533191a7p-4,
+                       -0x1.d7112fbfe859fp-5, 0x1.5a890232d9675p-5, -0x1.b63236f694f29p-6, 0x1.c57e983962a66p-7,
+                       -0x1.6b4e01e0b2d85p-8, 0x1.a25b72fae6952p-10, -0x1.31f866c3f6746p-12, 0x1.a905e0e5dd6e2p-16);
+  }
+  return MultiplyAdd<V>::of(terms, u * u, u);
 }
 
 // The larger one and log(1 + e^(smaller - larger)). Two equal infinities stay, NaN wins, and -inf leaves the other

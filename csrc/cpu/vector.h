@@ -3,6 +3,10 @@
 // Everything has internal linkage and uses no function of std::, so that the linker cannot mix up code for different
 // processors.
 #pragma once
+#ifdef __SSE2__
+#include <immintrin.h>
+#endif
+
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
@@ -53,6 +57,82 @@ template <class A>
 ALWAYS_INLINE Vector<A> splat(A x) {
   return x - Vector<A>{};  // x - 0 is x, also for -0
 }
+
+template <class V>
+ALWAYS_INLINE V as(auto v) {
+  static_assert(sizeof(V) == sizeof v);
+  V to;
+  __builtin_memcpy(&to, &v, sizeof to);
+  return to;
+}
+
+// ---------------------------------------------------------------- a b + c, rounded once
+
+#if defined(__AVX512F__)
+ALWAYS_INLINE Vector<float> fused(Vector<float> a, Vector<float> b, Vector<float> c) {
+  return Vector<float>(_mm512_fmadd_ps(__m512(a), __m512(b), __m512(c)));
+}
+ALWAYS_INLINE Vector<double> fused(Vector<double> a, Vector<double> b, Vector<double> c) {
+  return Vector<double>(_mm512_fmadd_pd(__m512d(a), __m512d(b), __m512d(c)));
+}
+#elif defined(__FMA__)
+ALWAYS_INLINE Vector<float> fused(Vector<float> a, Vector<float> b, Vector<float> c) {
+  return Vector<float>(_mm256_fmadd_ps(__m256(a), __m256(b), __m256(c)));
+}
+ALWAYS_INLINE Vector<double> fused(Vector<double> a, Vector<double> b, Vector<double> c) {
+  return Vector<double>(_mm256_fmadd_pd(__m256d(a), __m256d(b), __m256d(c)));
+}
+#else
+#ifdef __FP_FAST_FMAF  // the processor has the instruction, which GCC offers only as a builtin for scalars
+ALWAYS_INLINE Vector<float> fused(Vector<float> a, Vector<float> b, Vector<float> c) {
+  for (int i = 0; i < kLanes<float>; i++) c[i] = __builtin_fmaf(a[i], b[i], c[i]);
+  return c;
+}
+#else
+typedef double Doubles __attribute__((vector_size(8 * kLanes<float>)));
+typedef uint64_t DoubleBits __attribute__((vector_size(8 * kLanes<float>)));
+
+// The product is exact in double, and so is the error of the sum, by which the sum is rounded to odd: then rounding it
+// once more, to float, gives the correct result, because a double has more than two extra bits (Boldo and Melquiond,
+// Emulation of FMA and Correctly Rounded Sums, 2008).
+ALWAYS_INLINE Vector<float> fused(Vector<float> a, Vector<float> b, Vector<float> c) {
+  const Doubles product = __builtin_convertvector(a, Doubles) * __builtin_convertvector(b, Doubles);
+  const Doubles other = __builtin_convertvector(c, Doubles), sum = product + other, back = sum - product;
+  const Doubles error = (product - (sum - back)) + (other - back);
+  const DoubleBits bits = as<DoubleBits>(sum), away = 1 - 2 * ((bits ^ as<DoubleBits>(error)) >> 63);
+  const DoubleBits inexact =
+      DoubleBits(error < 0) | DoubleBits(error > 0);  // false for NaN, where the sum is not finite
+  const DoubleBits even = (bits & 1) - 1;
+  return __builtin_convertvector(as<Doubles>(bits + (away & inexact & even)), Vector<float>);
+}
+#endif
+// The C library's fma is correct on every processor.
+ALWAYS_INLINE Vector<double> fused(Vector<double> a, Vector<double> b, Vector<double> c) {
+  for (int i = 0; i < kLanes<double>; i++) c[i] = __builtin_fma(a[i], b[i], c[i]);
+  return c;
+}
+#endif
+
+}  // namespace
+}  // namespace torch_reductions::cpu
+
+namespace torch_reductions {
+
+template <>
+struct MultiplyAdd<cpu::Vector<float>> {
+  using V = cpu::Vector<float>;
+  static ALWAYS_INLINE V of(V a, V b, V c) { return cpu::fused(a, b, c); }
+};
+template <>
+struct MultiplyAdd<cpu::Vector<double>> {
+  using V = cpu::Vector<double>;
+  static ALWAYS_INLINE V of(V a, V b, V c) { return cpu::fused(a, b, c); }
+};
+
+}  // namespace torch_reductions
+
+namespace torch_reductions::cpu {
+namespace {
 
 // ---------------------------------------------------------------- operators: T is an A or a vector of them
 

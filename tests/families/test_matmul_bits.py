@@ -8,6 +8,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
+import fused
 import pytest
 import torch
 from helpers import (
@@ -53,8 +54,24 @@ def test_an_exact_fused_multiply_add() -> None:
             exactly = nearest if dtype == torch.float32 else reference.exact_multiply_add
             expected = list(map(exactly, a.tolist(), b.tolist(), c.tolist()))
             torch.testing.assert_close(
-                reference.multiply_add(a, b, c), torch.tensor(expected, dtype=dtype), rtol=0, atol=0, equal_nan=True
+                fused.composed(a, b, c), torch.tensor(expected, dtype=dtype), rtol=0, atol=0, equal_nan=True
             )
+            for x in (torch.ones((), dtype=torch.bool), torch.arange(400) % 3 == 0):  # with what is special, and apart
+                assert_same_bits(fused.composed(a[x], b[x], c[x]), fused.by_library(a[x], b[x], c[x]))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_special_fused_multiply_adds(dtype: torch.dtype) -> None:
+    """Every three of them, alone and together, against the C library's: what is right in sums of zeros and infinities,
+    where products vanish, and where a sum that is rounded twice hits the middle of two numbers."""
+    unit, least = torch.finfo(dtype).eps, torch.finfo(dtype).smallest_normal
+    values = [0.0, -0.0, 1.0, 1 + unit, unit / 2, unit / 4, -unit / 2, unit / 2 * (1 + unit), 0.1, -0.3, 2.0**-60]
+    values += [least, least * unit, -least * unit, 3 * least * unit, 1 / least, math.inf, -math.inf, math.nan]
+    a, b, c = torch.tensor(list(itertools.product(values, repeat=3)), dtype=dtype).unbind(1)
+    expected = fused.by_library(a, b, c)
+    assert_same_bits(fused.composed(a, b, c), expected)
+    for i in range(0, a.numel(), 7):
+        assert_same_bits(fused.composed(a[i], b[i], c[i]), expected[i], (a[i], b[i], c[i]))
 
 
 def nearest(a: float, b: float, c: float) -> float:

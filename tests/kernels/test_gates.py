@@ -60,7 +60,8 @@ BUDGETS: dict[str, Budget] = {
     "scan_columns": (256, {4: (80, 3), 8: (128, 2), 16: (256, 1)}),
     "scan_columns-wide": (256, {4: (80, 3), 8: (128, 2)}),
     "scan_short_columns": (256, {4: (40, 6), 8: (40, 6), 16: (64, 4)}),
-    "scan_extreme_columns": (256, {8: (64, 4), 16: (80, 3)}),
+    "scan_long_columns": (256, {8: (64, 4), 16: (80, 3)}),
+    "scan_long_columns-log_add": (256, {4: (80, 3), 8: (128, 2)}),
     "scan_short_columns-16": (256, {4: (48, 5), 8: (64, 4), 16: (128, 2)}),
     "scan_rows-pairs": (256, {8: (80, 3)}),
     "scan_short_segments": (256, {4: (64, 4), 8: (128, 2), 16: (128, 2)}),
@@ -88,7 +89,9 @@ BUDGETS: dict[str, Budget] = {
     "segment_long_rows": (256, {4: (72, 3), 8: (128, 2)}),
     "segment_long_rows-blocks": (256, {4: (80, 3), 8: (128, 2)}),
     "segment_short_lines": (256, {4: (64, 4), 8: (64, 4)}),
+    "segment_short_lines-vectors": (256, {4: (128, 2)}),
     "segment_lines": (256, {4: (64, 4), 8: (64, 4)}),
+    "segment_lines-vectors": (256, {4: (128, 2)}),
     "segment_rest": (256, {4: (64, 4), 8: (64, 4)}),
     "multiply_tiles-128x128": (128, {4: (240, 2)}),
     "multiply_tiles-128x64": (128, {4: (168, 3), 8: (256, 2)}),
@@ -175,7 +178,8 @@ INSTRUCTIONS = {
     "columns-staged": [*ASYNC_COPY, PUBLISH],
     "few_rows": [],
     "scan_short_columns": [],
-    "scan_extreme_columns": [],
+    "scan_long_columns": [],
+    "scan_long_columns-log_add": [],
     "scan_short_columns-16": [],
     "scan_short_segments": [],
     "scan_short_segments-log_add": [],
@@ -207,6 +211,8 @@ INSTRUCTIONS = {
     "segment_long_rows": [VECTOR_LOAD, PUBLISH, r"SHFL\.BFLY", r"VOTE"],
     "segment_long_rows-blocks": [VECTOR_LOAD, PUBLISH, r"SHFL\.BFLY", r"VOTE"],
     "segment_short_lines": [PUBLISH, r"VOTE"],
+    "segment_short_lines-vectors": [PUBLISH, r"VOTE", r"LDG\.E\.(64|128)"],
+    "segment_lines-vectors": [r"LDG\.E\.(64|128)"],
     "fold_tiles_in_warp": [r"LDG\.E\.64\.STRONG\.GPU", r"SHFL\.BFLY"],
     "fold_tiles_in_thread": [r"LDG\.E\.64\.STRONG\.GPU"],
     "multiply_scalar_panels": [r"LDG\.E R", r"LDS R", r"STS \["],
@@ -266,8 +272,6 @@ FENCE = r"MEMBAR|CCTL(?!\S*\.PF)|FENCE(?!\.VIEW\.ASYNC)"
 # Of the instructions where a large tile of float32 is multiplied, the least part that are multiplications.
 LARGE = ("multiply_tiles-128x128", "multiply_tiles-128x128-parts")
 DENSITY = dict.fromkeys(LARGE, (1000, 0.88))  # of as many instructions
-# Of primitives/log_add.cuh: the factors are a half, and the short upper part of ln 2.
-EXACT = r"FFMA R\d+, R\d+(\.reuse)?, (R\d+(\.reuse)?, -0\.5|-0\.693145751953125, R\d+(\.reuse)?)( |;|$)"
 DIVISION = 24  # instructions: that far behind its reciprocal a division multiplies and adds
 
 
@@ -327,11 +331,11 @@ def missing(code: Sequence[str], patterns: Iterable[str]) -> list[str]:
 
 
 def fused(code: Iterable[str]) -> list[str]:
-    """The fused multiply-adds that belong to no division, and whose products are not exact anyway."""
+    """The fused multiply-adds that belong to no division."""
     found, since = [], DIVISION + 1
     for line in code:
         since = 0 if line.startswith("MUFU.RCP") else since + 1
-        if re.match("[FD]FMA", line) and since > DIVISION and not re.match(EXACT, line):
+        if re.match("[FD]FMA", line) and since > DIVISION:
             found.append(line)
     return found
 
@@ -384,6 +388,8 @@ def kernel_name(kernel: str) -> str:
     name = plain_name(kernel)
     if name == "scan_short_columns" and kernel.endswith((", 16>", ", 32>")):  # of up to so many elements
         name += f"-{kernel[-3:-1]}"
+    if re.match(r"segment_(short_)?lines<.*, 4>$", kernel):  # lines of a thread
+        name += "-vectors"
     if "LogAdd<" in kernel:
         return f"{name}-log_add"
     if layout := re.match(r"recur_lines<(\w+)<\w+, (true|false)", kernel):
@@ -629,8 +635,9 @@ def test_instructions_are_there(objects: dict[Path, Object], name: str) -> None:
 def test_nothing_is_fused_or_fenced(objects: dict[Path, Object], source: Path) -> None:
     own = [item for item in objects[source].functions if not item.callee.startswith("__cuda")]  # a division is a call
     assert own
-    if "matmul" not in source.parts:  # their order is one of fused multiply-adds
-        assert {item.kernel: lines for item in own if (lines := fused(item.code))} == {}
+    # The order of products is one of fused multiply-adds, and so are the polynomials of LogAdd.
+    apart = [item for item in own if "matmul" not in source.parts and "LogAdd<" not in item.kernel]
+    assert {item.kernel: lines for item in apart if (lines := fused(item.code))} == {}
     assert {item.kernel for item in own if any(re.match(FENCE, line) for line in item.code)} == set()
 
 
@@ -809,6 +816,8 @@ def test_reasons_are_read() -> None:
         ),
         ("scan_short_columns<Input<Pair<Half>, Sum<Pair<float> >, 4>, 16>", "scan_short_columns-16-pairs", 8),
         ("scan_short_columns<Input<Half, LogAdd<float>, 4>, 32>", "scan_short_columns-32-log_add", 4),
+        ("segment_lines<Input<Half, Sum<float>, 4>, 4>", "segment_lines-vectors", 4),
+        ("segment_lines<Input<Half, Sum<float>, 4>, 1>", "segment_lines", 4),
         ("multiply_skinny<unsigned long, unsigned long, 4, (Layout)0>", "multiply_skinny-wide", 8),
         ("multiply_skinny<unsigned int, unsigned int, 4, (Layout)0>", "multiply_skinny", 4),
         ("multiply_tiles<float, float, LowTile, (Layout)2, (Layout)0, false>", "multiply_tiles-low", 4),

@@ -321,7 +321,13 @@ PACKED_VIEWS = (
 # Many tiles, several of them a line; misaligned; columns of several kinds.
 MASKED_VIEWS = (
     *(rows(1, 40_000), rows(2, 9000, 1), rows(40, 33), columns(2, 700, 33), columns(1, 3000, 4, 1)),
-    *(columns(1, 1500, 64), View(3, 500, 7, 9000, 18, 2), rows(900, 5), columns(150, 3, 33)),
+    *(
+        columns(1, 1500, 64),
+        View(3, 500, 7, 9000, 18, 2),
+        rows(900, 5),
+        columns(150, 3, 33),
+        columns(1, 100, 800, 0, 1),
+    ),
 )
 FORM_VIEWS = (
     *(rows(2, 9000), rows(5, 300, 1), rows(40, 33), columns(2, 700, 33), columns(1, 3000, 4, 1), rows(3, 0)),
@@ -346,7 +352,8 @@ SCAN_VIEWS = (
         View(90, 6, 3, 30, 6, 2),
     ),
     *(columns(2, 12, 300), columns(40, 16, 9, 1), View(90, 11, 3, 55, 5, 2)),
-    columns(2, 21, 550, 0, 1),  # of extremes longer ones too
+    columns(2, 21, 550, 0, 1),  # of extremes longer ones too, and of logcumsumexp
+    *(columns(2, 70, 450, 0, 1), columns(1, 165, 780, 0, 1), columns(3, 33, 260, 0, 1), columns(1, 530, 800, 1, 1)),
     # On many multiprocessors tiles are small, and totals have several levels.
     *(rows(1, 99_999, 0, 200), columns(1, 20_000, 3, 0, 200), columns(1, 9000, 33, 0, 200)),
     *(
@@ -374,6 +381,7 @@ CARRIED_VIEWS = (
     *(columns(1, 2**k, 2 + k % 2) for k in range(13)),
     *(columns(3, 8192, 2), columns(2, 256, 100), columns(1, 9000, 8), columns(3, 16, 5), columns(2, 2048, 16, 3)),
     *(columns(1, 16_384, 3, 0, 200), columns(1, 8192, 33, 0, 200), columns(2, 1024, 96, 1)),
+    *(columns(2, 64, 400, 0, 1), columns(1, 512, 800, 0, 1)),
     *(View(3, 512, 7, 9300, 18, 2), View(5, 2048, 1, 7000, 2, 0), View(4, 64, 4, 1, 16, 4)),
 )
 FEW_CARRIED_VIEWS = (
@@ -477,6 +485,19 @@ SEGMENT_VIEWS: tuple[tuple[View, str], ...] = (
     *((rows(1, 150_000, 1), "300g"), (rows(2, 40_000), "100g"), (rows(1, 50_000, 3), "700xw")),
     *((columns(1, 6000, 3), "100g"), (columns(2, 9000, 5), "250g"), (columns(1, 9000, 2, 0, 1), "200xw")),
     (replace(columns(1, 90_000, 2), multiprocessors=64), "6000g"),  # of more tiles than a thread folds
+    # Vectors of neighbouring lines: short segments, some of several tiles and of more than a thread folds; windows of
+    # longer ones.
+    *(
+        (columns(1, 900, 64), "30z"),
+        (columns(2, 700, 36), "100w"),
+        (columns(1, 800, 64), "40x"),
+        (columns(3, 50, 700), "9"),
+    ),
+    *(
+        (columns(1, 3000, 64), "40g"),
+        (columns(2, 2100, 32), "7"),
+        (replace(columns(1, 90_000, 4), multiprocessors=40), "6000g"),
+    ),
     *((View(4, 600, 4, 1, 16, 4), "12"), (View(3, 1000, 4, 4444, 1, 1111), "21z"), (View(70, 300, 1, 1, 70, 0), "8")),
 )
 

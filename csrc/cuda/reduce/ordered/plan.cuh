@@ -256,9 +256,15 @@ class Plan {
         if (other < width && used(other) > 1.25 * used(width)) width = other;
     ColumnConfig config = column_config<V, false>(width);
     if (config.log_height == 0) config = column_config<V, false>(min(results, int64_t(256)));
+    // Smaller blocks where the length is split and little of it is left for each: then one merges while others read.
+    if (ceil_div(results, width) < busy && bytes_per_block < 416 << 10 && config.width << config.log_height > 512 &&
+        args_.length > int64_t(1) << (kLogBatch<S, V, false> + config.log_height))
+      config.log_height--;
     // Where there are threads enough, one takes a column: none waits for a shorter run, or merges.
-    if (kArg<S> && results >= sms_ * 1024)
-      config = {256, 0, kLogMaxRun<S, V>, unsigned(ceil_div(results, int64_t(256)))};
+    if (results >= sms_ * 1024 && (kArg<S> || args_.length <= int64_t(1) << kLogMaxRun<S, V>)) {
+      const int64_t across = kArg<S> ? 256 : 128;
+      config = {int(across), 0, kLogMaxRun<S, V>, unsigned(ceil_div(results, across))};
+    }
     // Blocks so small that all of them run at once, as far as threads still read enough: while one merges its runs others
     // read, and none waits for a few. Where they are too many for that, long ones stay as they are.
     const bool is_short = width * args_.length * kBytes <= 512 << 10;

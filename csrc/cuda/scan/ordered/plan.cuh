@@ -4,7 +4,7 @@
 #include "../../../common/ceil_div.h"
 #include "../../primitives/launch.h"
 #include "columns.cuh"
-#include "extreme_columns.cuh"
+#include "long_columns.cuh"
 #include "rows.cuh"
 #include "short_columns.cuh"
 
@@ -65,8 +65,8 @@ class ScanPlan {
         else if constexpr (kMostOfThread > kMostShort) column_threads(&scan_short_columns<S, kMostOfThread>);
         return;
       }
-      if constexpr (kExtreme<Op>)
-        if (has_many_neighbours()) return column_threads(&scan_extreme_columns<S>);
+      if constexpr (kExtreme<Op> || kIsDear<Op>)
+        if (has_many_neighbours()) return column_threads(&scan_long_columns<S>);
     }
     if constexpr (kColumns) columns();
   }
@@ -75,10 +75,11 @@ class ScanPlan {
   static constexpr int64_t kThreadsAtWork = 512;  // of a multiprocessor
   static constexpr int kRowRun = kVectors<S> * S::E;
 
-  // Are these extremes' lines, neighbours, and so many that a thread may go along each one?
+  // Are lines neighbours, and so many that a thread may go along each one? Of what is dear fewer keep a multiprocessor
+  // busy.
   bool has_many_neighbours() const {
-    return args_.inner_stride == 1 && args_.inner >= 32 && args_.length > 0 &&
-           args_.outer * args_.inner >= sms_ * int64_t(1024);
+    return args_.inner_stride == 1 && args_.inner >= 32 && args_.length > 0 && args_.length <= kMostLongColumn<Op> &&
+           args_.outer * args_.inner >= sms_ * int64_t(kIsDear<Op> ? 768 : 1024);
   }
 
   // A tile of as many threads as still leave every multiprocessor some of them; several lines per block where they are

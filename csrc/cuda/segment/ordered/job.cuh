@@ -39,10 +39,22 @@ struct Job {
   __device__ __forceinline__ const char* data(int64_t outer, int64_t line) const {
     return layout.data + outer * layout.outer_bytes + (line - outer * layout.inner) * layout.inner_bytes;
   }
-  __device__ __forceinline__ void store(int64_t outer, int64_t line, int64_t s, int64_t n, Value fold) const {
+  // The results of V neighbouring lines.
+  template <int V>
+  __device__ __forceinline__ void store(int64_t outer, int64_t line, int64_t s, int64_t n,
+                                        const Value (&fold)[V]) const {
     Output to = out;
     to.divisor = mean ? n : 0;
-    to.store<Op>((outer * (segments.count - 1) + s) * layout.inner + line, n > 0 ? fold : empty);
+    Value v[V];
+#pragma unroll
+    for (int e = 0; e < V; e++) v[e] = n > 0 ? fold[e] : empty;
+    const int64_t at = (outer * (segments.count - 1) + s) * layout.inner + line;
+    if constexpr (V > 1) to.store_vector<Op>(at, v);
+    else to.store<Op>(at, v[0]);
+  }
+  __device__ __forceinline__ void store(int64_t outer, int64_t line, int64_t s, int64_t n, Value fold) const {
+    const Value v[1] = {fold};
+    store(outer, line, s, n, v);
   }
   __device__ __forceinline__ void store(int64_t line, int64_t s, int64_t n, Value fold) const {
     store(outer_of(line), line, s, n, fold);

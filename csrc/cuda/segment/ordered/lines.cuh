@@ -1,5 +1,6 @@
-// Lines of any strides: a thread folds what a window owns of a line; neighbouring threads take neighbouring lines. Where
-// a segment has several tiles, a second launch folds them (rest.cuh).
+// Lines of any strides: a thread folds what a window owns of a line, or of a few lines whose elements are neighbours in
+// memory; neighbouring threads take neighbouring lines. Where a segment has several tiles, a second launch folds them
+// (rest.cuh).
 #pragma once
 #include "../../primitives/async.cuh"
 #include "../../primitives/dependent.cuh"
@@ -10,46 +11,83 @@ namespace torch_reductions::cuda::segment {
 inline constexpr int kLineThreads = 256;
 inline constexpr int kLeastLogLineTile = 3, kSmallLogLineTile = 6, kLogLineTile = 10;
 
-// The fold of n <= 2^kLogLineTile values load(0) ... load(n - 1), eight of them at a time. take(k, digit): its digits,
-// from the highest down. AtOnce: the last n mod 8 values are loaded at the same time, whatever digits they belong to.
-template <class Op, bool AtOnce, class Load, class Take>
-__device__ __forceinline__ typename Op::Value fold_in_thread(int n, Load load, Take take) {
+// The lines whose elements a thread reads as one vector, where it may.
+template <class S>
+inline constexpr int kLineVector = sizeof(typename S::Value) == 4 && S::kBytes >= 2 ? 4 : 1;
+
+// The elements of V neighbouring lines, row by row.
+template <class S, int V>
+struct ElementRows {
+  using Value = typename S::Value;
+  struct Row {
+    uint32_t words[(V * S::kBytes + 3) / 4];
+  };
+  const S& source;
+  const char* first;
+  int64_t step;
+  __device__ __forceinline__ Row load(int i) const {
+    Row row;
+    load_words<V * S::kBytes>(row.words, first + i * step);
+    return row;
+  }
+  __device__ __forceinline__ Value value(const Row& row, int e) const { return source.value(row.words, e, 0); }
+};
+
+// all[e] becomes the fold of n <= 2^kLogLineTile values of line e, eight rows of them at a time. take(k, digit): the
+// lines' digits, from the highest down. AtOnce: the last n mod 8 rows are loaded at the same time, whatever digits they
+// belong to.
+template <class Op, int V, bool AtOnce, class Rows, class Take>
+__device__ __forceinline__ void fold_in_thread(typename Op::Value (&all)[V], int n, const Rows& rows, Take take) {
   using Value = typename Op::Value;
   constexpr int Levels = kLogLineTile - 2;
-  Value wait[Levels][1], v[1], x[8], all = Op::identity();
-  const auto append = [&](int k, Value digit) {
-    all = Op::combine(all, digit);
+  Value wait[Levels][V], v[V];
+  typename Rows::Row row[8];
+  const auto block = [&]<int Size>(std::integral_constant<int, Size>, int first) {
+#pragma unroll
+    for (int e = 0; e < V; e++) {
+      Value x[Size];
+#pragma unroll
+      for (int i = 0; i < Size; i++) x[i] = rows.value(row[first + i], e);
+      v[e] = tree<Op, Size>(x);
+    }
+  };
+  const auto append = [&](int k, const Value(&digit)[V]) {
+#pragma unroll
+    for (int e = 0; e < V; e++) all[e] = Op::combine(all[e], digit[e]);
     take(k, digit);
   };
+#pragma unroll
+  for (int e = 0; e < V; e++) all[e] = Op::identity();
   const int blocks = n >> 3, rest = n & 7;
 #pragma unroll 1
   for (int b = 0; b < blocks; b++) {
 #pragma unroll
-    for (int i = 0; i < 8; i++) x[i] = load(b * 8 + i);
-    v[0] = tree<Op, 8>(x);
-    push<Op, 1>(wait, v, b);
+    for (int i = 0; i < 8; i++) row[i] = rows.load(b * 8 + i);
+    block(std::integral_constant<int, 8>(), 0);
+    push<Op, V>(wait, v, b);
   }
   if constexpr (AtOnce) {
 #pragma unroll
-    for (int i = 0; i < 7; i++) {
-      x[i] = Op::identity();
-      if (i < rest) x[i] = load(blocks * 8 + i);
-    }
+    for (int i = 0; i < 7; i++)
+      if (i < rest) row[i] = rows.load(blocks * 8 + i);
   }
-  if (blocks > 0) for_each_digit<Levels>(blocks, [&](auto k, int) { append(3 + k.value, wait[k.value][0]); });
+  if (blocks > 0) for_each_digit<Levels>(blocks, [&](auto k, int) { append(3 + k.value, wait[k.value]); });
   if constexpr (AtOnce) {
-    if (rest & 4) append(2, tree<Op, 4>(x));
-    if (rest & 2) append(1, rest & 4 ? Op::combine(x[4], x[5]) : Op::combine(x[0], x[1]));
-    if (rest & 1) append(0, rest & 4 ? (rest & 2 ? x[6] : x[4]) : rest & 2 ? x[2] : x[0]);
+    constexpr std::integral_constant<int, 1> kOne;
+    constexpr std::integral_constant<int, 2> kTwo;
+    if (rest & 4) block(std::integral_constant<int, 4>(), 0), append(2, v);
+    if (rest & 2) rest & 4 ? block(kTwo, 4) : block(kTwo, 0), append(1, v);
+    if (rest & 1)
+      rest & 4 ? rest & 2 ? block(kOne, 6) : block(kOne, 4) : rest & 2 ? block(kOne, 2) : block(kOne, 0), append(0, v);
   } else {
     for_each_digit<3>(rest, [&](auto k, int at) {
       constexpr int Size = 1 << k.value;
 #pragma unroll
-      for (int i = 0; i < Size; i++) x[i] = load(blocks * 8 + at + i);
-      append(k.value, tree<Op, Size>(x));
+      for (int i = 0; i < Size; i++) row[i] = rows.load(blocks * 8 + at + i);
+      block(std::integral_constant<int, Size>(), 0);
+      append(k.value, v);
     });
   }
-  return all;
 }
 
 // The first segment whose work index is not below `index`.
@@ -74,13 +112,18 @@ __device__ __forceinline__ typename S::Value* later_tile(const Job<S>& job, int6
   return first_tile(job, line, window) + 1;
 }
 
-template <class S>
-__global__ void __launch_bounds__(kLineThreads, 4) segment_lines(Job<S> job) {
+// Blocks of a multiprocessor: V lines take registers.
+template <int V>
+inline constexpr int kLineBlocks = V > 1 ? 2 : 4;
+
+template <class S, int V>
+__global__ void __launch_bounds__(kLineThreads, kLineBlocks<V>) segment_lines(Job<S> job) {
   using Value = typename S::Value;
   start_next_launch();
   const bool one_window = job.windows == 1;
-  const int64_t i = int64_t(blockIdx.x) * kLineThreads + threadIdx.x, all = job.lines * job.windows;
-  const int64_t own = i < all ? i : all - 1, window = one_window ? 0 : own / job.lines, line = own - window * job.lines,
+  const int64_t groups = job.lines / V, all = groups * job.windows;  // of V lines
+  const int64_t i = int64_t(blockIdx.x) * kLineThreads + threadIdx.x;
+  const int64_t own = i < all ? i : all - 1, window = one_window ? 0 : own / groups, line = (own - window * groups) * V,
                 start = window << job.log_tile, tile = int64_t(1) << job.log_tile;
   const int64_t outer = job.outer_of(line);
   const char* const data = job.data(outer, line);
@@ -90,7 +133,10 @@ __global__ void __launch_bounds__(kLineThreads, 4) segment_lines(Job<S> job) {
       s < job.segments.count) {
     const char* const first = reinterpret_cast<const char*>(shuffle(reinterpret_cast<int64_t>(data), 0));
     const int64_t from = job.segments.begin(s > 0 ? s - 1 : 0), to = min(from + tile, job.segments.length);
-    for (int64_t at = from + threadIdx.x % 32; at < to; at += 32) prefetch_to_l2(first + at * job.layout.length_bytes);
+    for (int64_t at = from + threadIdx.x % 32; at < to; at += 32)
+#pragma unroll
+      for (int bytes = 0; bytes < 32 * V * S::kBytes; bytes += 128)
+        prefetch_to_l2(first + at * job.layout.length_bytes + bytes);
   }
   if (i >= all) return;
   Piece piece{};
@@ -107,15 +153,19 @@ __global__ void __launch_bounds__(kLineThreads, 4) segment_lines(Job<S> job) {
       piece = first_piece(job, begin, n);
       digits = nullptr;
     }
-    const char* const p = data + piece.begin * job.layout.length_bytes;
-    const Value v = fold_in_thread<typename S::Op, false>(
-        piece.n, [&](int k) { return load_one(job.source, p + k * job.layout.length_bytes, 0); },
-        [&](int k, Value digit) {
-          if (digits != nullptr) digits[k] = digit;
-        });
+    const ElementRows<S, V> rows{job.source, data + piece.begin * job.layout.length_bytes, job.layout.length_bytes};
+    const int64_t of_line = job.windows * (job.log_tile + 2);  // slots
+    Value v[V];
+    fold_in_thread<typename S::Op, V, false>(v, piece.n, rows, [&](int k, const Value(&digit)[V]) {
+      if (digits == nullptr) return;
+#pragma unroll
+      for (int e = 0; e < V; e++) digits[e * of_line + k] = digit[e];
+    });
     if (later) continue;
     if (n <= tile) job.store(outer, line, s, n, v);
-    else *first_tile(job, line, window) = v;
+    else
+#pragma unroll
+      for (int e = 0; e < V; e++) first_tile(job, line, window)[e * of_line] = v[e];
     s++;
   }
 }

@@ -40,6 +40,7 @@ class SegmentPlan {
   static constexpr int64_t kBlocksPerSm = 16;      // segments of a multiprocessor, up to which each has a block
   static constexpr int64_t kLargePerSm = 1 << 16;  // elements of 8 bytes, from which a warp is enough
   static constexpr int64_t kWarpLength = 256;      // from which a segment of many has a warp
+  static constexpr int64_t kVectorThreads = 128;   // of a multiprocessor, from which a thread takes several lines
 
   // Are the lines one? Where they follow one another in memory, and the least tile holds more than one of them.
   bool joins() const {
@@ -52,8 +53,9 @@ class SegmentPlan {
 
   // Would threads that take a window of a line fold many segments one after the other, or be few?
   bool are_short() const {
-    return args_.segments.count > 1 && (lines_ < sms_ * int64_t(256) || average() >= 8) &&
-           (average() <= 16 || (average() <= 100 && results() >= sms_ * int64_t(32)));
+    const int64_t most = results() < sms_ * int64_t(32) ? 16 : results() < sms_ * int64_t(4096) ? 32 : 100;
+    return args_.segments.count > 1 && average() <= most &&
+           (lines_ < sms_ * int64_t(in_vectors() ? 4096 : 256) || average() >= 8);
   }
 
   // Segments of contiguous lines: do threads fold them at once, of which a warp would fold one part after the other?
@@ -118,9 +120,31 @@ class SegmentPlan {
            lines_ * windows_of(log_tile) + results() < sms_ * int64_t(256))
       log_tile--;
     const int64_t windows = windows_of(log_tile), window_blocks = ceil_div(lines_ * (windows - 1), kLineThreads);
-    launch(&segment_short_lines<S>, window_blocks + ceil_div(results(), kLineThreads), kLineThreads, 0, context_.stream,
-           publishing(job(lines_, windows, log_tile)), lines_ <= INT32_MAX ? FastDiv(lines_) : FastDiv(), results(),
-           unsigned(window_blocks));
+    with_vectors(results(), [&]<int V>(std::integral_constant<int, V>) {
+      const int64_t groups = lines_ / V, pieces = results() / V;
+      launch(&segment_short_lines<S, V>, window_blocks + ceil_div(pieces, kLineThreads), kLineThreads, 0,
+             context_.stream, publishing(job(lines_, windows, log_tile)),
+             groups <= INT32_MAX ? FastDiv(groups) : FastDiv(), pieces, unsigned(window_blocks));
+    });
+  }
+
+  // May a thread read the elements of several lines as one vector?
+  bool in_vectors() const {
+    const auto whole = [](int64_t elements) { return elements % kLineVector<S> == 0; };
+    return kLineVector<S> > 1 && args_.inner_stride == 1 && whole(args_.inner) && whole(args_.length_stride) &&
+           (args_.outer == 1 || whole(args_.outer_stride)) &&
+           reinterpret_cast<uintptr_t>(args_.input) % (kLineVector<S> * sizeof(T)) == 0 &&
+           reinterpret_cast<uintptr_t>(args_.output) % 16 == 0;
+  }
+
+  // body(how many lines a thread takes), given the number of threads where each takes one: several lines if threads are
+  // left for every multiprocessor.
+  template <class Body>
+  void with_vectors(int64_t threads, Body body) const {
+    constexpr int V = kLineVector<S>;
+    if constexpr (V > 1)
+      if (in_vectors() && threads / V >= sms_ * kVectorThreads) return body(std::integral_constant<int, V>());
+    body(std::integral_constant<int, 1>());
   }
 
   // A thread per window of a line: the largest tile that leaves work for every multiprocessor; a small one only where
@@ -140,7 +164,9 @@ class SegmentPlan {
     const int64_t work = lines_ * job.windows;
     if (splits(log_tile))
       job.slots = static_cast<Value*>(context_.workspace(size_t(work) * size_t(log_tile + 2) * sizeof(Value)));
-    launch(&segment_lines<S>, ceil_div(work, kLineThreads), kLineThreads, 0, context_.stream, job);
+    with_vectors(work, [&]<int V>(std::integral_constant<int, V>) {
+      launch(&segment_lines<S, V>, ceil_div(work / V, kLineThreads), kLineThreads, 0, context_.stream, job);
+    });
     if (!splits(log_tile)) return;
     const int each_block = int(std::clamp(results() / (int64_t(8) * sms_), int64_t(1), int64_t(kRestThreads)));
     launch_dependent(&segment_rest<S>, ceil_div(results(), each_block), kRestThreads, 0, context_, job, each_block);

@@ -31,6 +31,10 @@ struct Tiles {
   __device__ __forceinline__ Value tile(int64_t t) const {
     return t == 0 ? *first_tile(job, line, window) : later_tile(job, line, window + t)[job.log_tile];
   }
+  // As rows of one line, for fold_in_thread().
+  using Row = Value;
+  __device__ __forceinline__ Row load(int t) const { return tile(t); }
+  __device__ __forceinline__ Value value(Row row, int) const { return row; }
   __device__ __forceinline__ void store(Value fold) const {
     const uint64_t rest = uint64_t(n) & ((uint64_t(1) << job.log_tile) - 1);
     if (rest != 0) fold = fold_set_digits<Op>(fold, later_tile(job, line, window + whole()), rest);
@@ -90,9 +94,11 @@ __global__ void __launch_bounds__(kRestThreads, 4) segment_rest(Job<S> job, int 
   if (int(threadIdx.x) < here) {
     const Tiles<S> tiles(job, first + threadIdx.x);
     too_long = tiles.whole() > kThreadTiles;
-    if (tiles.several() && !too_long)
-      tiles.store(fold_in_thread<typename S::Op, false>(
-          int(tiles.whole()), [&](int t) { return tiles.tile(t); }, [](int, typename S::Value) {}));
+    if (tiles.several() && !too_long) {
+      typename S::Value v[1];
+      fold_in_thread<typename S::Op, 1, false>(v, int(tiles.whole()), tiles, [](int, const auto&) {});
+      tiles.store(v[0]);
+    }
   }
   if (!__syncthreads_or(too_long)) return;
   is_long[threadIdx.x] = too_long;
