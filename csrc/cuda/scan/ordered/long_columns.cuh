@@ -16,7 +16,7 @@ template <class Op>
 inline constexpr int64_t kMostLongColumn = kExtreme<Op> ? INT64_MAX : int64_t(kOfThread<Op>) << kLongLevels;
 
 template <class Op, class Value = typename Op::Value>
-inline constexpr int kBlocksOfThreads = kIsDear<Op> && sizeof(Value) == 4 ? 3 : 1;
+inline constexpr int kBlocksOfThreads = kIsDear<Op> && sizeof(Value) == 4 ? 3 : 0;
 
 // Blocks of 2^k runs, of which those in the binary digits of the number of runs so far wait, and the folds of what
 // stands before each.

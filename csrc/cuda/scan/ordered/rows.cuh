@@ -37,7 +37,7 @@ inline constexpr int kIndexBytes = [] {
 
 // Blocks that a multiprocessor holds: enough for some to compute while others wait.
 template <class Op, class Value = typename Op::Value>
-inline constexpr int kRowBlocks = kIsDear<Op>          ? (sizeof(Value) == 4 ? 4 : 1)
+inline constexpr int kRowBlocks = kIsDear<Op>          ? (sizeof(Value) == 4 ? 4 : 2)
                                   : sizeof(Value) <= 8 ? 3
                                                        : 2;
 

@@ -1,5 +1,7 @@
 // Lines of at most `Most` elements, a thread each: what scan_columns would do in shared memory happens in registers, and
 // a position that is not there costs nothing.
+//
+// Local:   scan_short_columns (16 bytes): of 32 floats that are dear to combine, so that four blocks fit
 #pragma once
 #include "../../../common/ceil_div.h"
 #include "../../primitives/fast_div.cuh"
@@ -24,9 +26,13 @@ __device__ __forceinline__ void blocks_of_line(typename Op::Value (&x)[Most], in
   }
 }
 
+// Blocks of a multiprocessor, where ptxas would take some registers more.
+template <class Op, int Most>
+inline constexpr int kShortBlocks = kIsDear<Op> && Most == kMostDearShort && sizeof(typename Op::Value) == 4 ? 4 : 0;
+
 // inner: of lines.inner, if that is less than 2^31.
 template <class S, int Most>
-__global__ void __launch_bounds__(kShortThreads)
+__global__ void __launch_bounds__(kShortThreads, kShortBlocks<typename S::Op, Most>)
     scan_short_columns(const __grid_constant__ S source, const __grid_constant__ Lines lines,
                        const __grid_constant__ FastDiv inner, int64_t count) {
   using Op = typename S::Op;

@@ -52,9 +52,15 @@ __device__ __forceinline__ uint32_t begins_of_segments(const Windows& windows, i
   return begins;
 }
 
+// Blocks of a multiprocessor: where to combine is dear, ptxas would rather have several in flight than warps.
+template <class Op, class Value = typename Op::Value>
+inline constexpr int kPackedBlocks = !kIsDear<Op>         ? 0
+                                     : sizeof(Value) == 4 ? 3
+                                                          : 2;
+
 // inner: of lines.inner, if that is less than 2^31.
 template <class S>
-__global__ void __launch_bounds__(kShortThreads)
+__global__ void __launch_bounds__(kShortThreads, kPackedBlocks<typename S::Op>)
     scan_short_segments(const __grid_constant__ S source, const __grid_constant__ Lines lines,
                         const __grid_constant__ Windows windows, const __grid_constant__ FastDiv inner, int64_t count) {
   using Op = typename S::Op;

@@ -5,7 +5,8 @@
 // A segment of several tiles has a thread of its own for its first one; the others have a thread for each window of each
 // line (job.cuh), whose blocks come first in the grid.
 //
-// Local:   segment_short_lines (8 bytes): a place in the result, which waits there until the segment is folded.
+// Local:   segment_short_lines (28 bytes): of 8-byte values, a place in the result and the like, which wait there until
+//          the segment is folded.
 #pragma once
 #include "../../primitives/fast_div.cuh"
 #include "later_tiles.cuh"
