@@ -381,7 +381,7 @@ MUTANTS = (
     cpu(
         "a sum that is made odd on the wrong side",
         "sign",
-        "matmul/ordered_steps.h",
+        "vector.h",
         "1 - 2 * ($1 >> 63)",
         "1 + 2 * ($1 >> 63)",
     ),

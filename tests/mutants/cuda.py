@@ -810,7 +810,7 @@ MUTANTS = (
         "bound",
         "plain",
         SEGMENT + "short_lines.cuh",
-        "shuffle(n, $of), shuffle(v, $of)",
+        "shuffle(n, $of), shuffle(v[e], $of)",
         "shuffle(n, $of), Op::identity()",
         function="segment_sum",
     ),
