@@ -22,15 +22,14 @@ struct ElementRows {
   struct Row {
     uint32_t words[(V * S::kBytes + 3) / 4];
   };
-  const S& source;
+  const Job<S>& job;
   const char* first;
-  int64_t step;
   __device__ __forceinline__ Row load(int i) const {
     Row row;
-    load_words<V * S::kBytes>(row.words, first + i * step);
+    load_words<V * S::kBytes>(row.words, first + i * job.layout.length_bytes);
     return row;
   }
-  __device__ __forceinline__ Value value(const Row& row, int e) const { return source.value(row.words, e, 0); }
+  __device__ __forceinline__ Value value(const Row& row, int e) const { return job.source.value(row.words, e, 0); }
 };
 
 // all[e] becomes the fold of n <= 2^kLogLineTile values of line e, eight rows of them at a time. take(k, digit): the
@@ -40,15 +39,15 @@ template <class Op, int V, bool AtOnce, class Rows, class Take>
 __device__ __forceinline__ void fold_in_thread(typename Op::Value (&all)[V], int n, const Rows& rows, Take take) {
   using Value = typename Op::Value;
   constexpr int Levels = kLogLineTile - 2;
+  using Row = typename Rows::Row;
   Value wait[Levels][V], v[V];
-  typename Rows::Row row[8];
-  const auto block = [&]<int Size>(std::integral_constant<int, Size>, int first) {
+  const auto fold = [&]<int N>(const Row(&row)[N]) {
 #pragma unroll
     for (int e = 0; e < V; e++) {
-      Value x[Size];
+      Value x[N];
 #pragma unroll
-      for (int i = 0; i < Size; i++) x[i] = rows.value(row[first + i], e);
-      v[e] = tree<Op, Size>(x);
+      for (int i = 0; i < N; i++) x[i] = rows.value(row[i], e);
+      v[e] = tree<Op, N>(x);
     }
   };
   const auto append = [&](int k, const Value(&digit)[V]) {
@@ -61,30 +60,30 @@ __device__ __forceinline__ void fold_in_thread(typename Op::Value (&all)[V], int
   const int blocks = n >> 3, rest = n & 7;
 #pragma unroll 1
   for (int b = 0; b < blocks; b++) {
+    Row row[8];
 #pragma unroll
     for (int i = 0; i < 8; i++) row[i] = rows.load(b * 8 + i);
-    block(std::integral_constant<int, 8>(), 0);
+    fold(row);
     push<Op, V>(wait, v, b);
   }
+  Row last[7];  // where AtOnce; apart from the loop's rows, whose registers would have to stay
   if constexpr (AtOnce) {
 #pragma unroll
     for (int i = 0; i < 7; i++)
-      if (i < rest) row[i] = rows.load(blocks * 8 + i);
+      if (i < rest) last[i] = rows.load(blocks * 8 + i);
   }
   if (blocks > 0) for_each_digit<Levels>(blocks, [&](auto k, int) { append(3 + k.value, wait[k.value]); });
   if constexpr (AtOnce) {
-    constexpr std::integral_constant<int, 1> kOne;
-    constexpr std::integral_constant<int, 2> kTwo;
-    if (rest & 4) block(std::integral_constant<int, 4>(), 0), append(2, v);
-    if (rest & 2) rest & 4 ? block(kTwo, 4) : block(kTwo, 0), append(1, v);
-    if (rest & 1)
-      rest & 4 ? rest & 2 ? block(kOne, 6) : block(kOne, 4) : rest & 2 ? block(kOne, 2) : block(kOne, 0), append(0, v);
+    const bool four = rest & 4, two = rest & 2;
+    if (four) fold({last[0], last[1], last[2], last[3]}), append(2, v);
+    if (two) fold({four ? last[4] : last[0], four ? last[5] : last[1]}), append(1, v);
+    if (rest & 1) fold({four ? (two ? last[6] : last[4]) : two ? last[2] : last[0]}), append(0, v);
   } else {
     for_each_digit<3>(rest, [&](auto k, int at) {
-      constexpr int Size = 1 << k.value;
+      Row row[1 << k.value];
 #pragma unroll
-      for (int i = 0; i < Size; i++) row[i] = rows.load(blocks * 8 + at + i);
-      block(std::integral_constant<int, Size>(), 0);
+      for (int i = 0; i < 1 << k.value; i++) row[i] = rows.load(blocks * 8 + at + i);
+      fold(row);
       append(k.value, v);
     });
   }
@@ -153,7 +152,7 @@ __global__ void __launch_bounds__(kLineThreads, kLineBlocks<V>) segment_lines(Jo
       piece = first_piece(job, begin, n);
       digits = nullptr;
     }
-    const ElementRows<S, V> rows{job.source, data + piece.begin * job.layout.length_bytes, job.layout.length_bytes};
+    const ElementRows<S, V> rows{job, data + piece.begin * job.layout.length_bytes};
     const int64_t of_line = job.windows * (job.log_tile + 2);  // slots
     Value v[V];
     fold_in_thread<typename S::Op, V, false>(v, piece.n, rows, [&](int k, const Value(&digit)[V]) {

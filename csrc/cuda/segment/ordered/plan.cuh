@@ -119,9 +119,10 @@ class SegmentPlan {
     while (log_tile > kLeastLogShortTile && int64_t(4) * average() <= int64_t(1) << log_tile &&
            lines_ * windows_of(log_tile) + results() < sms_ * int64_t(256))
       log_tile--;
-    const int64_t windows = windows_of(log_tile), window_blocks = ceil_div(lines_ * (windows - 1), kLineThreads);
+    const int64_t windows = windows_of(log_tile);
     with_vectors(results(), [&]<int V>(std::integral_constant<int, V>) {
       const int64_t groups = lines_ / V, pieces = results() / V;
+      const int64_t window_blocks = ceil_div(groups * (windows - 1), kLineThreads);
       launch(&segment_short_lines<S, V>, window_blocks + ceil_div(pieces, kLineThreads), kLineThreads, 0,
              context_.stream, publishing(job(lines_, windows, log_tile)),
              groups <= INT32_MAX ? FastDiv(groups) : FastDiv(), pieces, unsigned(window_blocks));

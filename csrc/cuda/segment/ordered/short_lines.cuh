@@ -5,8 +5,7 @@
 // A segment of several tiles has a thread of its own for its first one; the others have a thread for each window of each
 // line (job.cuh), whose blocks come first in the grid.
 //
-// Local:   segment_short_lines (28 bytes): of 8-byte values, a place in the result and the like, which wait there until
-//          the segment is folded.
+// Local:   segment_short_lines (8 bytes): a place in the result, which waits there until the segment is folded.
 #pragma once
 #include "../../primitives/fast_div.cuh"
 #include "later_tiles.cuh"
@@ -18,8 +17,8 @@ inline constexpr int kLeastLogShortTile = 7;
 // A thread folds so many tiles. More are folded by its warp, for one thread after the other.
 inline constexpr int64_t kFewTiles = 64;
 
-// The blocks of all windows but the first; then those of `pieces`, the segments of all groups of V lines. groups: of
-// their number, if that is less than 2^31.
+// The blocks of all windows but the first, of groups of V lines; then those of `pieces`, the groups' segments. groups: of
+// the number of groups, if that is less than 2^31.
 template <class S, int V>
 __global__ void __launch_bounds__(kLineThreads, kLineBlocks<V>)
     segment_short_lines(Job<S> job, FastDiv groups, int64_t pieces, unsigned window_blocks) {
@@ -27,41 +26,47 @@ __global__ void __launch_bounds__(kLineThreads, kLineBlocks<V>)
   using Value = typename S::Value;
   __shared__ Value digits[kLineThreads / 32][kMaxDigits];
   const bool of_window = blockIdx.x < window_blocks;
-  const int64_t i = int64_t(blockIdx.x - (of_window ? 0 : window_blocks)) * kLineThreads + threadIdx.x;
+  const int64_t i = int64_t(blockIdx.x - (of_window ? 0 : window_blocks)) * kLineThreads + threadIdx.x,
+                all = of_window ? job.lines / V * (job.windows - 1) : pieces;
   uint64_t number = 0;
   if (window_blocks > 0) number = launch_number(job.tile_state);
-  if (of_window && i < job.lines * (job.windows - 1)) {
-    const int64_t of_line = i / job.lines, line = i - of_line * job.lines, window = of_line + 1;
-    const int64_t s = first_from(job, window << job.log_tile) - 1;
-    Piece piece{};
-    if (s >= 0) piece = later_piece(job.log_tile, s, job.segments.begin(s), job.segments.end(s), window);
-    const Published<Value> to = published(job, line, window, launch_tag(number));
-    const char* const p = job.data(job.outer_of(line), line) + piece.begin * job.layout.length_bytes;
-    Value v[1];
-    fold_in_thread<Op, 1, true>(v, piece.n, ElementRows<S, 1>{job.source, p, job.layout.length_bytes},
-                                [&](int k, const Value(&digit)[1]) { to.publish(k, digit[0]); });
-    for (int k = 0; k <= job.log_tile; k++)
-      if (!(piece.n >> k & 1)) to.publish(k, Value{});
-  }
   int64_t outer = 0, line = 0, window = 0, s = 0, n = 0;
   Value v[V];
   bool waits = false;  // for more tiles than a thread folds
-  if (!of_window && i < pieces) {
-    s = groups.quotient(i, job.lines / V);
-    line = (i - s * (job.lines / V)) * V, outer = job.outer_of(line);
-    const int64_t begin = job.segments.begin(s);
-    n = job.segments.end(s) - begin;
-    const Piece piece = first_piece(job, begin, n);
-    window = (begin + s) >> job.log_tile;
-    const char* const p = job.data(outer, line) + begin * job.layout.length_bytes;
-    fold_in_thread<Op, V, true>(v, piece.n, ElementRows<S, V>{job.source, p, job.layout.length_bytes},
-                                [](int, const auto&) {});
-    waits = n >> job.log_tile > kFewTiles;
-    if (n > piece.n && !waits)
+  if (i < all) {
+    const int64_t of_line = groups.quotient(i, job.lines / V);
+    line = (i - of_line * (job.lines / V)) * V, outer = job.outer_of(line);
+    Piece piece{};
+    if (of_window) {
+      window = of_line + 1;
+      s = first_from(job, window << job.log_tile) - 1;
+      if (s >= 0) piece = later_piece(job.log_tile, s, job.segments.begin(s), job.segments.end(s), window);
+    } else {
+      s = of_line;
+      const int64_t begin = job.segments.begin(s);
+      n = job.segments.end(s) - begin;
+      piece = first_piece(job, begin, n);
+      window = (begin + s) >> job.log_tile;
+    }
+    const auto of = [&](int e) { return published(job, line + e, window, launch_tag(number)); };
+    const char* const p = job.data(outer, line) + piece.begin * job.layout.length_bytes;
+    fold_in_thread<Op, V, true>(v, piece.n, ElementRows<S, V>{job, p}, [&](int k, const Value(&digit)[V]) {
+      if (!of_window) return;
 #pragma unroll
-      for (int e = 0; e < V; e++)
-        v[e] = fold_tiles_in_thread<Op>(published(job, line + e, window, launch_tag(number)), n, v[e]);
-    if (!waits) job.store(outer, line, s, n, v);
+      for (int e = 0; e < V; e++) of(e).publish(k, digit[e]);
+    });
+    if (of_window) {
+      for (int k = 0; k <= job.log_tile; k++)
+        if (!(piece.n >> k & 1))
+#pragma unroll
+          for (int e = 0; e < V; e++) of(e).publish(k, Value{});
+    } else {
+      waits = n >> job.log_tile > kFewTiles;
+      if (n > piece.n && !waits)
+#pragma unroll
+        for (int e = 0; e < V; e++) v[e] = fold_tiles_in_thread<Op>(of(e), n, v[e]);
+      if (!waits) job.store(outer, line, s, n, v);
+    }
   }
   if (window_blocks == 0) return;
   const int lane = threadIdx.x & 31;
