@@ -65,7 +65,7 @@ BUDGETS: dict[str, Budget] = {
     "scan_short_columns-16": (256, {4: (48, 5), 8: (64, 4), 16: (128, 2)}),
     "scan_rows-pairs": (256, {8: (80, 3)}),
     "scan_short_segments": (256, {4: (64, 4), 8: (128, 2), 16: (128, 2)}),
-    "scan_short_segments-log_add": (256, {4: (80, 3), 8: (128, 2)}),
+    "scan_short_segments-log_add": (256, {4: (64, 4), 8: (128, 2)}),
     "scan_short_columns-pairs": (256, {8: (40, 6)}),
     "scan_short_columns-16-pairs": (256, {8: (64, 4)}),
     "scan_columns-pairs": (256, {8: (128, 2)}),

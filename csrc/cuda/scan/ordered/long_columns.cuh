@@ -78,14 +78,7 @@ __global__ void __launch_bounds__(kShortThreads, kBlocksOfThreads<typename S::Op
   for (int begin = 0; begin < length; begin += kAtOnce) {
     Value x[kAtOnce];
     load_elements(source, x, from, next, length - begin, begin);
-    if (masks<Value>(lines)) {
-      const int64_t step = lines.reverse ? -lines.mask.strides.length : lines.mask.strides.length;
-      const auto hidden =
-          hidden_bits<uint32_t>(lines.mask.at(o, lines.element(begin), i_of_outer), step, min(length - begin, kAtOnce));
-#pragma unroll
-      for (int i = 0; i < kAtOnce; i++)
-        if (hidden >> i & 1) x[i] = hidden_value(source);
-    }
+    hide_elements(source, lines, x, o, i_of_outer, begin, min(length - begin, kAtOnce));
     if constexpr (kExtreme<Op>) {
 #pragma unroll
       for (int i = 0; i < kAtOnce; i++) {

@@ -26,6 +26,18 @@ __device__ __forceinline__ void blocks_of_line(typename Op::Value (&x)[Most], in
   }
 }
 
+// Hides what the mask hides of the n elements of line [o, i] from position `begin` on.
+template <class S, int N>
+__device__ __forceinline__ void hide_elements(const S& source, const Lines& lines, typename S::Value (&x)[N], int64_t o,
+                                              int64_t i, int64_t begin, int n) {
+  if (!masks<typename S::Value>(lines)) return;
+  const int64_t step = lines.reverse ? -lines.mask.strides.length : lines.mask.strides.length;
+  const auto hidden = hidden_bits<uint32_t>(lines.mask.at(o, lines.element(begin), i), step, n);
+#pragma unroll
+  for (int k = 0; k < N; k++)
+    if (hidden >> k & 1) x[k] = hidden_value(source);
+}
+
 // Blocks of a multiprocessor, where ptxas would take some registers more.
 template <class Op, int Most>
 inline constexpr int kShortBlocks = kIsDear<Op> && Most == kMostDearShort && sizeof(typename Op::Value) == 4 ? 4 : 0;
@@ -49,14 +61,7 @@ __global__ void __launch_bounds__(kShortThreads, kShortBlocks<typename S::Op, Mo
   const int64_t next = lines.reverse ? -lines.length_bytes : lines.length_bytes;
   Value x[Most];
   load_elements(source, x, from, next, n, 0);
-  if (masks<Value>(lines)) {
-    const int64_t step = lines.reverse ? -lines.mask.strides.length : lines.mask.strides.length;
-    const auto hidden = hidden_bits<uint32_t>(lines.mask.at(o, lines.element(0), i_of_outer), step, n);
-    const Value put = hidden_value(source);
-#pragma unroll
-    for (int i = 0; i < Most; i++)
-      if (hidden >> i & 1) x[i] = put;
-  }
+  hide_elements(source, lines, x, o, i_of_outer, 0, n);
   blocks_of_line<Op>(x, n);
   if (gives_totals<Value>(lines)) {
 #pragma unroll

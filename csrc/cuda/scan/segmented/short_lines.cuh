@@ -1,5 +1,7 @@
 // Packed segments of many short lines that lie across memory: a thread scans a line, one segment after the other, all
 // of it in registers. Neighbouring threads have neighbouring lines.
+//
+// Local:   scan_short_segments (24 bytes): of 32 floats that are dear to combine, so that four blocks fit
 #pragma once
 #include "../ordered/short_columns.cuh"
 #include "windows.cuh"
@@ -55,7 +57,7 @@ __device__ __forceinline__ uint32_t begins_of_segments(const Windows& windows, i
 // Blocks of a multiprocessor: where to combine is dear, ptxas would rather have several in flight than warps.
 template <class Op, class Value = typename Op::Value>
 inline constexpr int kPackedBlocks = !kIsDear<Op>         ? 0
-                                     : sizeof(Value) == 4 ? 3
+                                     : sizeof(Value) == 4 ? 4
                                                           : 2;
 
 // inner: of lines.inner, if that is less than 2^31.
@@ -75,13 +77,7 @@ __global__ void __launch_bounds__(kShortThreads, kPackedBlocks<typename S::Op>)
   const char* from = lines.input + o * lines.outer_bytes + i_of_outer * lines.inner_bytes + first * lines.length_bytes;
   Value x[kMostShortLine];
   load_elements(source, x, from, lines.reverse ? -lines.length_bytes : lines.length_bytes, length, 0);
-  if (masks<Value>(lines)) {
-    const int64_t step = lines.reverse ? -lines.mask.strides.length : lines.mask.strides.length;
-    const auto hidden = hidden_bits<uint32_t>(lines.mask.at(o, first, i_of_outer), step, length);
-#pragma unroll
-    for (int i = 0; i < kMostShortLine; i++)
-      if (hidden >> i & 1) x[i] = hidden_value(source);
-  }
+  hide_elements(source, lines, x, o, i_of_outer, 0, length);
 
   const int64_t at = (o * lines.length + first) * lines.inner + i_of_outer,
                 row = lines.reverse ? -lines.inner : lines.inner;
