@@ -33,24 +33,8 @@ ALWAYS_INLINE void add_elements(const S* a, P a_stride, const S* b, Q b_stride, 
 // a + alpha b of vectors, with one rounding.
 template <class A>
 ALWAYS_INLINE Vector<A> sum_of_vectors(Vector<A> a, Vector<A> alpha, Vector<A> b) {
-#if defined(__AVX512F__)
-  if constexpr (std::is_same_v<A, float>) return Vector<A>(_mm512_fmadd_ps(__m512(alpha), __m512(b), __m512(a)));
-  else if constexpr (std::is_same_v<A, double>)
-    return Vector<A>(_mm512_fmadd_pd(__m512d(alpha), __m512d(b), __m512d(a)));
+  if constexpr (std::is_floating_point_v<A>) return fused(alpha, b, a);
   else return a + alpha * b;
-#elif defined(__FMA__)
-  if constexpr (std::is_same_v<A, float>) return Vector<A>(_mm256_fmadd_ps(__m256(alpha), __m256(b), __m256(a)));
-  else if constexpr (std::is_same_v<A, double>)
-    return Vector<A>(_mm256_fmadd_pd(__m256d(alpha), __m256d(b), __m256d(a)));
-  else return a + alpha * b;
-#else
-  if constexpr (std::is_floating_point_v<A>) {
-    for (int i = 0; i < kLanes<A>; i++) a[i] = sum_of(a[i], alpha[i], b[i]);
-    return a;
-  } else {
-    return a + alpha * b;
-  }
-#endif
 }
 
 // Stores past the caches, where the processor can: a result that is larger than the caches would evict the operands,
