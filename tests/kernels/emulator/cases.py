@@ -333,6 +333,10 @@ FORM_VIEWS = (
     *(rows(2, 9000), rows(5, 300, 1), rows(40, 33), columns(2, 700, 33), columns(1, 3000, 4, 1), rows(3, 0)),
     *(columns(20, 7, 33), columns(1, 8, 300), columns(60, 2, 9)),
 )
+# A thread goes along each column.
+LONG_COLUMN_VIEWS = (
+    *(columns(2, 70, 450, 0, 1), columns(1, 165, 780, 0, 1), columns(3, 33, 260, 0, 1), columns(1, 530, 800, 1, 1)),
+)
 SCAN_VIEWS = (
     *(rows(1, n) for n in (1, 2, 31, 32, 33, 256, 1023, 1024, 1025, 2048, 8192, 16_384, 65_536, 99_999)),
     *(rows(1, 65_537, 1), rows(3, 20_011, 3), rows(300, 1), rows(64, 2), rows(700, 7), rows(21, 300), rows(9, 512, 1)),
@@ -353,7 +357,7 @@ SCAN_VIEWS = (
     ),
     *(columns(2, 12, 300), columns(40, 16, 9, 1), View(90, 11, 3, 55, 5, 2)),
     columns(2, 21, 550, 0, 1),  # of extremes longer ones too, and of logcumsumexp
-    *(columns(2, 70, 450, 0, 1), columns(1, 165, 780, 0, 1), columns(3, 33, 260, 0, 1), columns(1, 530, 800, 1, 1)),
+    *LONG_COLUMN_VIEWS,
     # On many multiprocessors tiles are small, and totals have several levels.
     *(rows(1, 99_999, 0, 200), columns(1, 20_000, 3, 0, 200), columns(1, 9000, 33, 0, 200)),
     *(
@@ -1022,8 +1026,8 @@ def addition_cases_of(dtype: torch.dtype, views: Sequence[Addition] = ADDITIONS,
 @functools.cache
 def main_cases() -> list[Case]:
     """For every schedule and build: sum, argmax, cumsum, cummin, the recurrence and segments' sums of float32, bfloat16
-    and int64; sums of two tensors; products of matrices; distances; a few of logcumsumexp, whose kernels differ in the
-    operator alone, and of packed segments and masks."""
+    and int64; sums of two tensors; products of matrices; distances; a few of logcumsumexp, most of whose kernels
+    differ in the operator alone, and of packed segments and masks."""
     return (
         [case for dtype in DTYPES for case in addition_cases_of(dtype)]
         + [case for dtype in BYTES for case in addition_cases_of(dtype, ADDITIONS[:8], "vectorized")]
@@ -1090,7 +1094,10 @@ def main_cases() -> list[Case]:
             case
             for operator in SCANS
             if operator.name == "logcumsumexp"
-            for case in scan_cases_of(operator, torch.float32, FEW_VIEWS)
+            for case in (
+                *scan_cases_of(operator, torch.float32, FEW_VIEWS),
+                *(case for case in scan_cases_of(operator, torch.float32) if case.view in LONG_COLUMN_VIEWS),
+            )
         ]
         + [
             case
@@ -1273,7 +1280,7 @@ def golden_cases() -> Iterator[Case]:
 def ordered_cases(operator: Operator, dtype: torch.dtype) -> list[Case]:
     """Those of the ordered rung alone, for `mutants`."""
     if operator.family == "scan":
-        every = scan_cases_of(operator, dtype, (*SCAN_VIEWS, *PAIR_VIEWS))
+        every = (*scan_cases_of(operator, dtype, (*SCAN_VIEWS, *PAIR_VIEWS)), *carried_cases_of(operator, dtype))
     else:
         every = recurrence_cases_of(operator, dtype) if operator.family == "recurrence" else cases_of(operator, dtype)
     return [case for case in every if case.rung.name == ORDERED]
