@@ -42,11 +42,7 @@ using ProductOf =
 // What two elements are added in: float for float16, bfloat16 and float32; integers of their own size, which wrap.
 template <class T>
 using AddType =
-    std::conditional_t<std::is_integral_v<T>,
-                       std::conditional_t<sizeof(T) == 8, uint64_t,
-                                          std::conditional_t<sizeof(T) == 4, uint32_t,
-                                                             std::conditional_t<sizeof(T) == 2, uint16_t, uint8_t>>>,
-                       Accumulator<T>>;
+    typename std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>, std::type_identity<Accumulator<T>>>::type;
 // Elements of k in one chain: of fused multiply-adds, and of steps of the tensor cores (docs/order.md).
 inline constexpr int64_t kProductChunk = 512, kTensorChunk = 8192;
 

@@ -326,6 +326,28 @@ def test_joined_steps(device: str) -> None:
         assert_same_bits(total[1], whole.select(dim, 2 * half - 1), shape)
 
 
+@table("name device", itertools.product(("cumsum", "cumprod", "logcumsumexp", "linear_recurrence"), DEVICES))
+def test_blocks_of_many_tiles(name: str, device: str) -> None:
+    """On a GPU so many that its blocks take one after the other: their totals, and what goes on from them."""
+    size = 64 if device == "cuda" else 1
+    for shape, dim in (((2**19 * size,), 0), ((2**13 * size, 40), 0), ((8, 2**16 * size), 1)):
+        x = torch.randn(shape, device=device)
+        if name == "cumprod":
+            x = 1 + x / 1024  # long products stay finite
+        inputs = (torch.rand(shape, device=device), x) if name == "linear_recurrence" else (x,)
+        half = shape[dim] // 2
+        a, b = (tuple(part.narrow(dim, at, half) for part in inputs) for at in (0, half))
+        if name == "linear_recurrence":
+            first, *total = _carried.recurrence_from(*a, None, None, None, dim)
+            second, *_ = _carried.recurrence_from(*b, *total, None, dim)
+        else:
+            first, *total = _carried.scan_from(name, *a, dim, None)
+            second, _ = _carried.scan_from(name, *b, dim, *total)
+        whole = getattr(tr, name)(*inputs, dim)
+        assert_same_bits(torch.cat([first, second], dim), whole, shape)
+        assert_same_bits(total[-1], whole.select(dim, half - 1), shape)
+
+
 # --- As operators -----------------------------------------------------------------------------------------------------
 
 

@@ -400,7 +400,7 @@ def kernel_name(kernel: str) -> str:
         return f"{name}-low"
     if tile := re.match(r"multiply_tensor_tiles<double, DmmaTileShape<(\d+),", kernel):
         return f"{name}-{tile[1]}{'-pairs' if kernel.endswith(', true>') else ''}"
-    if rows := re.match(r"multiply_few_lines<[\w ]+, [\w ]+, (\d)", kernel):
+    if rows := re.match(r"multiply_few_lines<[\w ]+, (\d)", kernel):
         return f"{name}-{rows[1]}"
     if re.match(r"multiply_skinny<(double|unsigned long),", kernel):
         return f"{name}-wide"
@@ -818,10 +818,10 @@ def test_reasons_are_read() -> None:
         ("scan_short_columns<Input<Half, LogAdd<float>, 4>, 32>", "scan_short_columns-32-log_add", 4),
         ("segment_lines<Input<Half, Sum<float>, 4>, 4>", "segment_lines-vectors", 4),
         ("segment_lines<Input<Half, Sum<float>, 4>, 1>", "segment_lines", 4),
-        ("multiply_skinny<unsigned long, unsigned long, 4, (Layout)0>", "multiply_skinny-wide", 8),
-        ("multiply_skinny<unsigned int, unsigned int, 4, (Layout)0>", "multiply_skinny", 4),
+        ("multiply_skinny<unsigned long, 4, (Layout)0>", "multiply_skinny-wide", 8),
+        ("multiply_skinny<unsigned int, 4, (Layout)0>", "multiply_skinny", 4),
         ("multiply_tiles<float, float, LowTile, (Layout)2, (Layout)0, false>", "multiply_tiles-low", 4),
-        ("multiply_few_lines<unsigned long, unsigned long, 4, true>", "multiply_few_lines-4", 8),
+        ("multiply_few_lines<unsigned long, 4, true>", "multiply_few_lines-4", 8),
         (
             "multiply_tensor_tiles<double, DmmaTileShape<64, 2, 2, 2, 2, 140>, true, true, false, false>",
             "multiply_tensor_tiles-64",

@@ -13,7 +13,7 @@
 namespace torch_reductions::cpu::reduce {
 
 void threaded(const ReduceArgs& args, const Threads& threads) {
-  const int64_t parts = std::min<int64_t>(std::max(threads.count, 1), std::max<int64_t>(args.length, 1));
+  const int64_t parts = std::min<int64_t>(std::max(threads.count, 1), args.length);
   with_rows(args, [&](auto op, const auto* input) {
     using Op = typename decltype(op)::type;
     const bool flipped = args.function == Function::argmin;

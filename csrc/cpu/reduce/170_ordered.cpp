@@ -153,12 +153,8 @@ void ordered(const ReduceArgs& args, const Threads& threads) {
   ReduceArgs view = args;
   if (view.inner == 1) std::swap(view.outer, view.inner), std::swap(view.outer_stride, view.inner_stride);
   with_storage(view.input_dtype, [&](auto storage) {
-    with_operator<typename decltype(storage)::type>(view.function, [&](auto op) {
-      using Op = typename decltype(op)::type;
-      if (view.length > 0) return run<Op>(view, threads);
-      const typename Op::Value* no_folds = nullptr;
-      write(view, 0, view.outer * view.inner, no_folds);
-    });
+    with_operator<typename decltype(storage)::type>(view.function,
+                                                    [&](auto op) { run<typename decltype(op)::type>(view, threads); });
   });
 }
 

@@ -1,8 +1,8 @@
 // grid_1d
 // Changes: one dimension: the elements are counted through all rows, and a thread adds one of them.
 // Costs:   one block per 256 elements: each starts and ends for 1 KB of output. All elements are counted with 64 bits,
-//          whose products and comparisons are several instructions where those of grid_2d are one; where a dim cannot be
-//          merged, each thread divides by its size.
+//          whose products and comparisons are several instructions where those of grid_2d are one; where a dim cannot
+//          be merged, each thread divides by its size.
 // Gains:   no threads idle beside a row; only the last block has idle threads.
 // Order:   alpha other + input, rounded once.
 // Needs:   7.5 and up; any layout.

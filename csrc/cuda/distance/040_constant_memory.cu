@@ -1,9 +1,9 @@
 // constant_memory
 // Changes: against global_register: the centers are copied into constant memory before the kernel. Against
 //          constant_sums_in_memory: the total stays in a register.
-// Costs:   a copy and a kernel for each part of the centers, a power of two of them in at most 4 KB. Each stream, and each
-//          captured graph, has 4 KB of the 64 of its own, so that none disturbs another's centers; beyond sixteen of them
-//          it is global memory again.
+// Costs:   a copy and a kernel for each part of the centers, a power of two of them in at most 4 KB. Each stream, and
+//          each captured graph, has 4 KB of the 64 of its own, so that none disturbs another's centers; beyond sixteen
+//          of them it is global memory again.
 // Gains:   all lanes read one address: the constant cache gives it to the whole warp at once, and the path to memory is
 //          left to the points. With 2^20 points and 20 centers the copy takes what an H100's kernel gains over
 //          global_register.

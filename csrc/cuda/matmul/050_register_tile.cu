@@ -1,4 +1,4 @@
-// register_tile_1 _2 _4 _8 _16 _32 _64
+// register_tile
 // Changes: a thread computes a tile of T x T elements; every 8th row and column, so that neighbours still read
 //          neighbours.
 // Costs:   T^2 registers for the sums, of the 255 that a thread may have: from 16 on they do not fit, and each
@@ -58,21 +58,14 @@ __global__ void __launch_bounds__(kSide* kSide)
   }
 }
 
-template <int N>
-void register_tile(const MatmulArgs& args, Context& context) {
-  with_textbook_types(args.dtype, [&]<class T>(std::type_identity<T>) {
-    launch_tiles<kSide * N, kSide * N>(multiply_register_tiles<T, N>, args, context, kSide * kSide);
-  });
-}
-
 }  // namespace
 
-void register_tile_1(const MatmulArgs& args, Context& context) { register_tile<1>(args, context); }
-void register_tile_2(const MatmulArgs& args, Context& context) { register_tile<2>(args, context); }
-void register_tile_4(const MatmulArgs& args, Context& context) { register_tile<4>(args, context); }
-void register_tile_8(const MatmulArgs& args, Context& context) { register_tile<8>(args, context); }
-void register_tile_16(const MatmulArgs& args, Context& context) { register_tile<16>(args, context); }
-void register_tile_32(const MatmulArgs& args, Context& context) { register_tile<32>(args, context); }
-void register_tile_64(const MatmulArgs& args, Context& context) { register_tile<64>(args, context); }
+void register_tile(const MatmulArgs& args, Context& context, int tile) {
+  with_tile<1, 2, 4, 8, 16, 32, 64>(tile, [&]<int N>(std::integral_constant<int, N>) {
+    with_textbook_types(args.dtype, [&]<class T>(std::type_identity<T>) {
+      launch_tiles<kSide * N, kSide * N>(multiply_register_tiles<T, N>, args, context, kSide * kSide);
+    });
+  });
+}
 
 }  // namespace torch_reductions::cuda::matmul

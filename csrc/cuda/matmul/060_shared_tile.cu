@@ -1,4 +1,4 @@
-// shared_tile_1 _2 _4 _8 _16 _32
+// shared_tile
 // Changes: a block stages B x B tiles of a and b in shared memory; a thread still computes one element.
 // Costs:   two barriers every B steps of k, and two loads from shared memory per multiply-add. Blocks below 32 threads
 //          fill no warp: of 1 x 1 one lane in 32 works. A column-major a, or b, is loaded a column at a time by rows of
@@ -41,20 +41,14 @@ __global__ void __launch_bounds__(B* B)
   if (i < args.m && j < args.n) store_product<T>(args, corner.batch, i, j, sum);
 }
 
-template <int B>
-void shared_tile(const MatmulArgs& args, Context& context) {
-  with_textbook_types(args.dtype, [&]<class T>(std::type_identity<T>) {
-    launch_tiles<B, B>(multiply_shared_tiles<T, B>, args, context, B * B);
-  });
-}
-
 }  // namespace
 
-void shared_tile_1(const MatmulArgs& args, Context& context) { shared_tile<1>(args, context); }
-void shared_tile_2(const MatmulArgs& args, Context& context) { shared_tile<2>(args, context); }
-void shared_tile_4(const MatmulArgs& args, Context& context) { shared_tile<4>(args, context); }
-void shared_tile_8(const MatmulArgs& args, Context& context) { shared_tile<8>(args, context); }
-void shared_tile_16(const MatmulArgs& args, Context& context) { shared_tile<16>(args, context); }
-void shared_tile_32(const MatmulArgs& args, Context& context) { shared_tile<32>(args, context); }
+void shared_tile(const MatmulArgs& args, Context& context, int tile) {
+  with_tile<1, 2, 4, 8, 16, 32>(tile, [&]<int B>(std::integral_constant<int, B>) {
+    with_textbook_types(args.dtype, [&]<class T>(std::type_identity<T>) {
+      launch_tiles<B, B>(multiply_shared_tiles<T, B>, args, context, B * B);
+    });
+  });
+}
 
 }  // namespace torch_reductions::cuda::matmul

@@ -71,10 +71,10 @@ void tensor_core(const MatmulArgs& args, Context& context) {
   if (!tensor_core_runs(args, context))
     fail("variant 'tensor_core' needs a GPU of compute capability 8.0 or later, and code compiled for 8.0 or later");
   switch (args.dtype) {
-    case Dtype::float16: return tensor_core_float16(args, context);
-    case Dtype::bfloat16: return tensor_core_bfloat16(args, context);
-    case Dtype::int8: return tensor_core_int8(args, context);
-    default: return tensor_core_uint8(args, context);
+    case Dtype::float16: return launch_product<Half>(args, context);
+    case Dtype::bfloat16: return launch_product<BFloat16>(args, context);
+    case Dtype::int8: return launch_product<int8_t>(args, context);
+    default: return launch_product<uint8_t>(args, context);
   }
 }
 

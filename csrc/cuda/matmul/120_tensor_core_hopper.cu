@@ -110,9 +110,8 @@ void run(const MatmulArgs& args, const MatrixBatch& a, const MatrixBatch& b, con
         plan.totals = static_cast<uint4*>(context.workspace(size_t(levels) * blocks * M * N * sizeof(float)));
     } else if (plan.chain < plan.piece)
       plan.totals = static_cast<uint4*>(context.workspace(size_t(blocks) * M * N * sizeof(float)));
-    const bool packed = a.data != args.a.data || b.data != args.b.data;
-    launch_clusters(multiply_bulk_tiles<T, major_a, major_b, M, N, InParts>, 1 << log_cluster, packed, blocks,
-                    kBlockThreads<M>, kSharedBytes<M>, context.stream, map_a, map_b, plan);
+    launch_clusters(multiply_bulk_tiles<T, major_a, major_b, M, N, InParts>, 1 << log_cluster, packed(args, a, b),
+                    blocks, kBlockThreads<M>, kSharedBytes<M>, context.stream, map_a, map_b, plan);
   };
   if (!schedule.split_k) return start(1);
   if constexpr (sizeof(T) == 2) {
@@ -159,26 +158,14 @@ void run_layout(const MatmulArgs& args, const OperandLayout& a, const OperandLay
 
 // Is the kernel more than its empty body for other architectures? That one has no barriers in shared memory.
 bool compiled() {
-#ifdef __CUDACC__
-  static const bool found = [] {
-    cudaFuncAttributes attributes{};
-    check(cudaFuncGetAttributes(&attributes, multiply_bulk_tiles<Half, Major::k, Major::k, 128, 128, false>),
-          "cudaFuncGetAttributes");
-    return attributes.sharedSizeBytes > 0;
-  }();
+  static const bool found = code_of(multiply_bulk_tiles<Half, Major::k, Major::k, 128, 128, false>).static_shared > 0;
   return found;
-#else
-  return true;
-#endif
 }
 
 }  // namespace
 
 bool hopper_runs(const MatmulArgs& args, const Context& context) {
-  const bool type = args.dtype == Dtype::float16 || args.dtype == Dtype::bfloat16 || args.dtype == Dtype::int8 ||
-                    args.dtype == Dtype::uint8;
-  const int64_t most = std::max({args.m, args.n, args.k});
-  return type && most <= INT32_MAX - 256 &&
+  return tensor_core_runs(args, context) && std::max({args.m, args.n, args.k}) <= INT32_MAX - 256 &&
          args.batch <= (1 << 30) / (ceil_div(args.m, int64_t(64)) * ceil_div(args.n, int64_t(64))) &&
          architecture(context.device) == 90 && compiled();
 }

@@ -15,7 +15,7 @@
 //          chunks that different blocks have multiplied, ordered/parts.cu joins parts.
 #include "hopper/hopper.h"
 #include "ladder.h"
-#include "ordered/families.h"
+#include "ordered/instances.h"
 #include "tensor/tensor_core.h"
 
 namespace torch_reductions::cuda::matmul {

@@ -6,12 +6,30 @@
 namespace torch_reductions::cuda::matmul {
 namespace {
 
+template <auto rung, int number>
+constexpr Launcher<MatmulArgs, Context> with_value{number, run_with_value<rung, kMatmulLadder, number>};
+
 constexpr Launcher<MatmulArgs, Context> kLaunchers[] = {
-    {40, one_element},     {50, register_tile_1},  {51, register_tile_2},      {52, register_tile_4},
-    {53, register_tile_8}, {54, register_tile_16}, {55, register_tile_32},     {56, register_tile_64},
-    {60, shared_tile_1},   {61, shared_tile_2},    {62, shared_tile_4},        {63, shared_tile_8},
-    {64, shared_tile_16},  {65, shared_tile_32},   {70, shared_register_tile}, {80, vector_loads},
-    {90, swizzled},        {100, async_pipeline},  {110, tensor_core},         {120, tensor_core_hopper},
+    {40, one_element},
+    with_value<register_tile, 50>,
+    with_value<register_tile, 51>,
+    with_value<register_tile, 52>,
+    with_value<register_tile, 53>,
+    with_value<register_tile, 54>,
+    with_value<register_tile, 55>,
+    with_value<register_tile, 56>,
+    with_value<shared_tile, 60>,
+    with_value<shared_tile, 61>,
+    with_value<shared_tile, 62>,
+    with_value<shared_tile, 63>,
+    with_value<shared_tile, 64>,
+    with_value<shared_tile, 65>,
+    {70, shared_register_tile},
+    {80, vector_loads},
+    {90, swizzled},
+    {100, async_pipeline},
+    {110, tensor_core},
+    {120, tensor_core_hopper},
     {140, ordered},
 };
 static_assert(match(kMatmulLadder, kCuda, kLaunchers), "the launchers are the ladder's rungs, in its order");

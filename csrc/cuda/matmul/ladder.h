@@ -6,19 +6,8 @@
 namespace torch_reductions::cuda::matmul {
 
 void one_element(const MatmulArgs& args, Context& context);
-void register_tile_1(const MatmulArgs& args, Context& context);
-void register_tile_2(const MatmulArgs& args, Context& context);
-void register_tile_4(const MatmulArgs& args, Context& context);
-void register_tile_8(const MatmulArgs& args, Context& context);
-void register_tile_16(const MatmulArgs& args, Context& context);
-void register_tile_32(const MatmulArgs& args, Context& context);
-void register_tile_64(const MatmulArgs& args, Context& context);
-void shared_tile_1(const MatmulArgs& args, Context& context);
-void shared_tile_2(const MatmulArgs& args, Context& context);
-void shared_tile_4(const MatmulArgs& args, Context& context);
-void shared_tile_8(const MatmulArgs& args, Context& context);
-void shared_tile_16(const MatmulArgs& args, Context& context);
-void shared_tile_32(const MatmulArgs& args, Context& context);
+void register_tile(const MatmulArgs& args, Context& context, int tile);
+void shared_tile(const MatmulArgs& args, Context& context, int tile);
 void shared_register_tile(const MatmulArgs& args, Context& context);
 void vector_loads(const MatmulArgs& args, Context& context);
 void swizzled(const MatmulArgs& args, Context& context);

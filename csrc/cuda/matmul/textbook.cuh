@@ -12,6 +12,12 @@ void with_textbook_types(Dtype dtype, Body&& body) {
   else body(std::type_identity<uint32_t>());
 }
 
+// body(std::integral_constant<int, tile>()), where it is one of kTiles.
+template <int... kTiles, class Body>
+void with_tile(int tile, Body&& body) {
+  ((tile == kTiles ? body(std::integral_constant<int, kTiles>()) : void()), ...);
+}
+
 // How many tiles one batch of the result has; block by block they go along a row of tiles, then down, then to the next
 // batch.
 struct Tiles {

@@ -23,6 +23,13 @@ __device__ __forceinline__ void cp_async(void* shared, const void* global) {
 #endif
 }
 
+// An element: of less than 4 bytes, or if not Async, by an ordinary load and store.
+template <class T, bool Async = true>
+__device__ __forceinline__ void copy_one(void* to, const void* from) {
+  if constexpr (Async && sizeof(T) >= 4) cp_async<sizeof(T)>(to, from);
+  else *static_cast<T*>(to) = *static_cast<const T*>(from);
+}
+
 // The same if `wanted`: one predicated instruction, so that no branch stands between the multiplications around it.
 // Copies that nobody reads are better left out: where lanes copy the same bytes, each takes as long as all together.
 template <int Bytes = 16>

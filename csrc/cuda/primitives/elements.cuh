@@ -60,7 +60,7 @@ __device__ __forceinline__ double flip_by(uint32_t bits, double x) {
 }
 
 // The input: elements of type T. min and argmin read their elements flipped and store them flipped back. Groups: the
-// vectors that a thread loads at once (rows.cuh).
+// vectors that a thread loads at once (reduce/ordered/rows.cuh).
 template <class T, class Operator, int Groups = 4>
 struct Input {
   static constexpr int kGroups = Groups;
@@ -88,6 +88,17 @@ struct Input {
 
 template <class S>
 inline constexpr int kLogE = log2_of(S::E);
+
+// Strides of elements of `size` bytes, in bytes.
+inline Strides in_bytes(const Strides& s, int64_t size) { return {s.outer * size, s.length * size, s.inner * size}; }
+
+// The element at p, as a register holds it.
+template <class T>
+__device__ __forceinline__ Native<T> load_native(const char* p) {
+  uint32_t words[(sizeof(T) + 3) / 4];
+  load_words<sizeof(T)>(words, p);
+  return element<T>(words, 0);
+}
 
 // The element at p, which stands at `index` of its row.
 template <class S>

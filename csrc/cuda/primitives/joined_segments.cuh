@@ -5,13 +5,6 @@
 
 namespace torch_reductions::cuda {
 
-struct Ends {
-  int64_t begin, end;
-};
-__device__ __forceinline__ Ends ends_of(const Segments& segments, int64_t s) {
-  return {segments.begin(s), segments.end(s)};
-}
-
 // Every line has the same offsets; whatever these are, its first segment begins where it does.
 struct JoinedSegments {
   Segments line;
@@ -32,10 +25,10 @@ struct JoinedSegments {
     const int64_t begin = line.begin(of_line);  // no branch, so that loads are in flight together
     return before * line.length + (of_line == 0 ? 0 : begin);
   }
+  __device__ __forceinline__ int64_t end(int64_t s) const {
+    const int64_t from = begin(s), to = begin(s + 1);
+    return from < to ? to : from;
+  }
 };
-__device__ __forceinline__ Ends ends_of(const JoinedSegments& segments, int64_t s) {
-  const int64_t from = segments.begin(s), to = segments.begin(s + 1);
-  return {from, from < to ? to : from};
-}
 
 }  // namespace torch_reductions::cuda

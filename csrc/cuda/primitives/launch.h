@@ -106,6 +106,23 @@ void launch_dependent(void (*kernel)(Parameters...), int64_t blocks, unsigned th
 #endif
   launch(kernel, blocks, threads, shared_bytes, context.stream, arguments...);
 }
+
+// What the device's code of a kernel was compiled from, and what it holds: some kernels are empty for all but a few
+// architectures. The emulator's is whole.
+struct KernelCode {
+  int ptx_version = 90;
+  size_t static_shared = 1;  // bytes
+};
+template <class... Parameters>
+constexpr KernelCode code_of([[maybe_unused]] void (*kernel)(Parameters...)) {
+#ifdef __CUDACC__
+  cudaFuncAttributes attributes{};
+  check(cudaFuncGetAttributes(&attributes, kernel), "cudaFuncGetAttributes");
+  return {attributes.ptxVersion, attributes.sharedSizeBytes};
+#else
+  return {};
+#endif
+}
 #endif
 
 }  // namespace torch_reductions::cuda

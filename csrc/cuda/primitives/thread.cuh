@@ -50,8 +50,8 @@ __device__ __forceinline__ void static_for(F f) {
   }
 }
 
-// f(k, i) for each digit k of n, from the highest one below `Levels` down, as a constant: the block of 2^k elements that
-// it stands for begins at i, the first one at `first`.
+// f(k, i) for each digit k of n, from the highest one below `Levels` down, as a constant: the block of 2^k elements
+// that it stands for begins at i, the first one at `first`.
 template <int Levels, class F>
 __device__ __forceinline__ void for_each_digit(int n, F f, int first = 0) {
   if constexpr (Levels > 0) {

@@ -8,9 +8,8 @@
 // See:     ordered/lines.cuh, the kernel, and ordered/layouts.cuh, how it reads and stores; segmented/packed.cuh and
 //          scan/segmented/block.cuh, that of packed segments; Blelloch, Prefix Sums and Their Applications, 1990,
 //          section 1.4; Martin and Cundy, Parallelizing Linear Recurrent Neural Nets over Sequence Length, 2018.
+#include "instances.h"
 #include "ladder.h"
-#include "ordered/families.h"
-#include "segmented/families.h"
 
 namespace torch_reductions::cuda::recurrence {
 

@@ -75,8 +75,6 @@ void single_pass(const ReduceArgs& args, Context& context, int threads) {
   const LaunchConfig config{.block_size = threads, .each = 8, .max_parts = 1024};
   with_operator(args, [&]<class T, class Op>(std::type_identity<T>, std::type_identity<Op>) {
     using A = typename Op::Value;
-    if (args.length == 0) return finish<A>(args, context, nullptr);
-
     const int64_t parts = config.parts(args.length), step = kMaxBlocks / parts;
     A* partials = parts > 1 ? workspace<A>(context, args.outer * parts) : nullptr;
     unsigned* tickets = parts > 1 ? context.counters(args.outer) : nullptr;

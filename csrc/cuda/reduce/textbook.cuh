@@ -32,7 +32,8 @@ void with_operator(const ReduceArgs& args, Body body) {
   auto with_type = [&]<class T>(std::type_identity<T> type) { with_types(type, std::type_identity<Accumulator<T>>()); };
   switch (args.input_dtype) {
     case Dtype::int32: {
-      // For a result of int32 an accumulator of int32 has the same bits, because both wrap, and half as many bytes move.
+      // For a result of int32 an accumulator of int32 has the same bits, because both wrap, and half as many bytes
+      // move.
       const std::type_identity<int32_t> int32;
       return args.output_dtype == Dtype::int32 ? with_types(int32, int32) : with_type(int32);
     }
@@ -104,17 +105,15 @@ RowOutput<A> output_of(const ReduceArgs& args, int64_t first_row = 0) {
 }
 
 template <class A>
-__global__ void finish_kernel(const A* values, A empty, RowOutput<A> output, int64_t rows) {
+__global__ void finish_kernel(const A* values, RowOutput<A> output, int64_t rows) {
   const int64_t row = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (row < rows) output.store(row, values != nullptr ? values[row] : empty);
+  if (row < rows) output.store(row, values[row]);
 }
 
-// Writes one value per row to the output; for rows without elements (no values) 0, 1 for a product, NaN for a mean.
+// Writes one value per row to the output.
 template <class A>
 void finish(const ReduceArgs& args, Context& context, const A* values) {
-  const A empty = args.function == Function::prod ? 1 : 0;
-  launch(finish_kernel<A>, ceil_div(args.outer, 256), 256, 0, context.stream, values, empty, output_of<A>(args),
-         args.outer);
+  launch(finish_kernel<A>, ceil_div(args.outer, 256), 256, 0, context.stream, values, output_of<A>(args), args.outer);
 }
 
 template <class A>
@@ -151,13 +150,10 @@ typename Op::Value* run_pass(T* rows, int64_t outer, int64_t& length, const Laun
 template <class Launch>
 void reduce_in_passes(const ReduceArgs& args, Context& context, const LaunchConfig& config, Launch launch_pass) {
   with_operator(args, [&]<class T, class Op>(std::type_identity<T>, std::type_identity<Op>) {
-    using A = typename Op::Value;
     int64_t length = args.length;
-    const A* values = nullptr;
-    if (length > 0) {
-      values = run_pass<Op>(static_cast<const T*>(args.input), args.outer, length, config, context, launch_pass);
-      while (length > 1) values = run_pass<Op>(values, args.outer, length, config, context, launch_pass);
-    }
+    const typename Op::Value* values =
+        run_pass<Op>(static_cast<const T*>(args.input), args.outer, length, config, context, launch_pass);
+    while (length > 1) values = run_pass<Op>(values, args.outer, length, config, context, launch_pass);
     finish(args, context, values);
   });
 }
@@ -174,14 +170,11 @@ void reduce_in_place(const ReduceArgs& args, Context& context, const LaunchConfi
   with_operator(args, [&]<class T, class Op>(std::type_identity<T>, std::type_identity<Op>) {
     using A = typename Op::Value;
     int64_t length = args.length;
-    A* values = nullptr;
-    if (length > 0) {
-      const int64_t count = args.outer * length;
-      values = workspace<A>(context, count);
-      launch(convert_kernel<T, A>, ceil_div(count, 256), 256, 0, context.stream, args.input, values, count);
-      while (length > 1) values = run_pass<Op>(values, args.outer, length, config, context, launch_pass);
-    }
-    finish<A>(args, context, values);
+    const int64_t count = args.outer * length;
+    A* values = workspace<A>(context, count);
+    launch(convert_kernel<T, A>, ceil_div(count, 256), 256, 0, context.stream, args.input, values, count);
+    while (length > 1) values = run_pass<Op>(values, args.outer, length, config, context, launch_pass);
+    finish(args, context, values);
   });
 }
 

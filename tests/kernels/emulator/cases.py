@@ -547,7 +547,7 @@ def cases_of(
         )
         seen = dict.fromkeys(wanted if ordered else [view.contiguous_rows() for view in wanted])
         for view in seen:
-            if view.length > 0 or operator.name in ("sum", "prod", "mean"):
+            if view.length > 0:
                 yield Case(operator.name, rung, dtype_name(dtype), view, form)
 
 

@@ -18,6 +18,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from tools.build import BuildError
 from torch_reductions import _counts
 from torch_reductions._counts import Counts, Kernel, Launch, Line, Step, Sum
 from torch_reductions._explain import source_of
@@ -223,7 +224,7 @@ def run(wanted: Sequence[cases.Case], program: Path = RUNNER) -> str:
     command = [str(program), "--counts", "--limit", str(LIMIT), "--jobs", str(build.jobs()), str(path)]
     done = subprocess.run(command, cwd=build.ROOT, capture_output=True, text=True)
     if done.returncode != 0:
-        raise build.BuildError(f"counting failed:\n{(done.stdout[-4000:] + done.stderr[-4000:])}")
+        raise BuildError(f"counting failed:\n{(done.stdout[-4000:] + done.stderr[-4000:])}")
     return done.stdout
 
 
@@ -259,7 +260,7 @@ def main() -> int:
         emulator = build.Emulator()
         emulator.make("counts", [emulator.runner("races")], log=True)
         found = count(chosen)
-    except build.BuildError as error:
+    except BuildError as error:
         print(error, file=sys.stderr)
         return 1
     if lacking := {kernel.name for one in found.values() for kernel in one.kernels if kernel.registers is None}:

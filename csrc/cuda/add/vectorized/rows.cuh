@@ -1,5 +1,5 @@
-// Rows: operands of one or two dims whose elements 31 bits count, the common case. Little code and few parameters, which
-// take as long to come as a small input does.
+// Rows: operands of one or two dims whose elements 31 bits count, the common case. Little code and few parameters,
+// which take as long to come as a small input does.
 #pragma once
 #include "vectors.cuh"
 

@@ -22,8 +22,8 @@ struct Operands {
 Operands pack(const MatmulArgs& args, Context& context);
 
 // Was there such a launch?
-inline bool packed(const MatmulArgs& args, const Operands& operands) {
-  return operands.a.rows.data != args.a.data || operands.b.rows.data != args.b.data;
+inline bool packed(const MatmulArgs& args, const MatrixBatch& a, const MatrixBatch& b) {
+  return a.data != args.a.data || b.data != args.b.data;
 }
 
 }  // namespace torch_reductions::cuda::matmul

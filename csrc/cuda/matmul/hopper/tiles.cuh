@@ -226,40 +226,31 @@ __device__ __forceinline__ void add_to(uint32_t& d, uint32_t total) {
   d = __float_as_uint(__uint_as_float(total) + __uint_as_float(d));
 }
 
-// total + chain, from left to right. A thread finds its own totals only, which lie in the L2.
-template <int M, int N>
-__device__ __forceinline__ void fold_chain(uint32_t (&d)[N / 2], uint4* totals, bool first, bool last) {
-  constexpr int kNext = kMultiplyingWarps<M> * 32;
-  if (!first) {
-#pragma unroll
-    for (int i = 0; i < N / 8; i++) {
-      const uint4 total = totals[i * kNext];
-      add_to(d[4 * i], total.x), add_to(d[4 * i + 1], total.y);
-      add_to(d[4 * i + 2], total.z), add_to(d[4 * i + 3], total.w);
-    }
-  }
-  if (!last) {
-#pragma unroll
-    for (int i = 0; i < N / 8; i++) totals[i * kNext] = {d[4 * i], d[4 * i + 1], d[4 * i + 2], d[4 * i + 3]};
-  }
-}
-
-// waiting + d. A few loads at once, or they would need registers that are not there.
-template <int M, int N>
+// waiting + d, so many loads at once.
+template <int M, int N, int AtOnce>
 __device__ __forceinline__ void join(uint32_t (&d)[N / 2], const uint4* waiting) {
 #pragma unroll
   for (int i = 0; i < N / 8; i++) {
-    if (i % 8 == 0) __syncwarp();
+    if (AtOnce < N / 8 && i % AtOnce == 0) __syncwarp();
     const uint4 total = waiting[i * (kMultiplyingWarps<M> * 32)];
     add_to(d[4 * i], total.x), add_to(d[4 * i + 1], total.y);
     add_to(d[4 * i + 2], total.z), add_to(d[4 * i + 3], total.w);
   }
 }
 
+// Lets d wait. A thread finds only what it has kept itself.
+template <int M, int N>
+__device__ __forceinline__ void keep(const uint32_t (&d)[N / 2], uint4* waiting) {
+#pragma unroll
+  for (int i = 0; i < N / 8; i++)
+    waiting[i * (kMultiplyingWarps<M> * 32)] = {d[4 * i], d[4 * i + 1], d[4 * i + 2], d[4 * i + 3]};
+}
+
 // The sums of all parts.
 template <class T, Major major_a, Major major_b, int M, int N, int Slots>
 __device__ __forceinline__ void multiply_in_parts(uint32_t (&d)[N / 2], const Plan& plan, Ring ring, Slot<Slots>& slot,
                                                   uint64_t first_a, uint64_t first_b) {
+  constexpr int kAtOnce = 8;  // loads: more would need registers that are not there
   uint32_t one[N / 2];
   // Where this thread's totals of two parts wait, and of four and more: found anew, as the loop has no registers left.
   const auto thread = [] { return opaque(int(threadIdx.x)) - 128; };
@@ -280,19 +271,19 @@ __device__ __forceinline__ void multiply_in_parts(uint32_t (&d)[N / 2], const Pl
 #pragma unroll
       for (int i = 0; i < N / 2; i++) add_to(d[i], one[i]);
     }
-    if (joined & 2) join<M, N>(d, two());
+    if (joined & 2) join<M, N, kAtOnce>(d, two());
 #pragma unroll 1
     for (int level = kNearLevels; joined >> level != 0; level++)
-      if (joined >> level & 1) join<M, N>(d, more(level));
+      if (joined >> level & 1) join<M, N, kAtOnce>(d, more(level));
     if (part + 1 == plan.args.parts) return;
     const int level = level_of(unsigned(part));
     if (level == 0) {
 #pragma unroll
       for (int i = 0; i < N / 2; i++) one[i] = d[i];
     } else if (level == 1) {
-      fold_chain<M, N>(d, two(), true, false);
+      keep<M, N>(d, two());
     } else {
-      fold_chain<M, N>(d, more(level), true, false);
+      keep<M, N>(d, more(level));
     }
   }
 }
@@ -393,11 +384,10 @@ __device__ __forceinline__ void write_rounded_tile(const Plan& plan, const uint3
   __syncwarp();  // before the next tile
 }
 
-// The same of sums that are more than rounded to the factors' type.
+// All other sums: scaled, added to, wider, or of bytes.
 template <class T, int N>
 __device__ __forceinline__ void write_tile(const Plan& plan, const uint32_t (&d)[N / 2], char* staging, TileOrigin tile,
                                            int row) {
-  using Wide = std::conditional_t<std::is_integral_v<T>, int32_t, float>;
   using Sum = ProductOf<T>;
   const int lane = threadIdx.x % 32;
   uint2* const pairs = reinterpret_cast<uint2*>(staging) + lane / 4 * 32;
@@ -414,7 +404,7 @@ __device__ __forceinline__ void write_tile(const Plan& plan, const uint32_t (&d)
     __syncwarp();
     if (plan.args.output_dtype == plan.args.dtype)
       write_staged<T, Sum>(plan, staging, tile.batch, tile.i + row, tile.j + part * kRows);
-    else write_staged<Wide, Sum>(plan, staging, tile.batch, tile.i + row, tile.j + part * kRows);
+    else write_staged<Sum, Sum>(plan, staging, tile.batch, tile.i + row, tile.j + part * kRows);
   }
 }
 
@@ -437,7 +427,10 @@ __device__ __forceinline__ void multiply(const Plan& plan, Ring ring, int rank, 
         multiply_chain<T, major_a, major_b, M, N>(d, steps, plan.log_cluster, ring, slot, first_a, first_b);
         if constexpr (sizeof(T) == 2) {
           uint4* const totals = plan.totals + int64_t(blockIdx.x) * (M * N / 4) + (threadIdx.x - 128);
-          if (plan.chain < plan.steps) fold_chain<M, N>(d, totals, step == all.begin, step + steps == all.end);
+          if (plan.chain < plan.steps) {
+            if (step != all.begin) join<M, N, N / 8>(d, totals);
+            if (step + steps != all.end) keep<M, N>(d, totals);
+          }
         }
       }
     }

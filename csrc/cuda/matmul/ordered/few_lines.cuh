@@ -10,15 +10,15 @@ inline constexpr int kFewDepth = 128, kFewStages = kProductChunk / kFewDepth;
 inline constexpr int kFewThreads = 256;  // they copy, also those of warps without rows
 
 // A stage: 32 of the many lines, as they lie in memory, and the few, whose k is the last index.
-template <class P, bool kKMajor>
+template <class T, bool kKMajor>
 struct FewSizes {
-  static constexpr int kVector = 16 / int(sizeof(P));
+  static constexpr int kVector = 16 / int(sizeof(T));
   static constexpr int kRow = kKMajor ? kFewDepth + kVector : 32;  // padded, so that lanes' vectors lie in other banks
   static constexpr int kCopied = kKMajor ? 32 : kFewDepth, kMany = kCopied * kRow;  // rows of the many lines' panel
   static HOST_DEVICE int of_stage(int few) { return kMany + few * kFewDepth; }      // elements
 };
 
-template <class T, class Out, int Rows, bool kKMajor>
+template <class T, int Rows, bool kKMajor>
 __global__ void __launch_bounds__(kFewThreads, 1)
     multiply_few_lines(const __grid_constant__ SkinnyJob<T> job, int stages) {
   using Sizes = FewSizes<T, kKMajor>;
@@ -129,7 +129,7 @@ __global__ void __launch_bounds__(kFewThreads, 1)
     if (job.partials != nullptr)
       job.partials[((chunk - job.first) * args.batch + batch) * args.m * args.n + l * line_step + own * row_step] =
           sums[r];
-    else store_product<Out>(args, batch, job.few_are_columns ? l : own, job.few_are_columns ? own : l, sums[r]);
+    else store_product<T>(args, batch, job.few_are_columns ? l : own, job.few_are_columns ? own : l, sums[r]);
   }
 }
 

@@ -1,5 +1,5 @@
 // Products of float64.
-#include "families.h"
+#include "instances.h"
 #include "plan.cuh"
 
 namespace torch_reductions::cuda::matmul {

@@ -1,5 +1,5 @@
 // Products of float16 and bfloat16, widened to float32 as they are loaded.
-#include "families.h"
+#include "instances.h"
 #include "plan.cuh"
 
 namespace torch_reductions::cuda::matmul {

@@ -1,5 +1,5 @@
 // Products of int64, wrapping: those of unsigned ones, which are the same bits.
-#include "families.h"
+#include "instances.h"
 #include "plan.cuh"
 
 namespace torch_reductions::cuda::matmul {

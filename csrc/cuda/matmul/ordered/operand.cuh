@@ -33,21 +33,22 @@ HOST_DEVICE constexpr int vector_of(Layout layout) {
 // at constant distances from its first. K-major: KThreads threads stand side by side along k.
 template <int Lines, int Depth, int Threads, bool KMajor, int Vector, int KThreads>
 struct Pieces {
-  static constexpr int kWide = KMajor ? 1 : Vector,
-                       kLong = KMajor ? Vector : 1;  // a vector, in lines and depth
-  static constexpr int kThreadsOfK = KMajor ? KThreads : Threads / (Lines / kWide), kAcross = Threads / kThreadsOfK;
-  static constexpr int kDepthSteps = Depth / (kThreadsOfK * kLong), kLineSteps = Lines / (kAcross * kWide);
+  static constexpr int kVectorLines = KMajor ? 1 : Vector, kVectorDepth = KMajor ? Vector : 1;
+  static constexpr int kThreadsOfK = KMajor ? KThreads : Threads / (Lines / kVectorLines),
+                       kAcross = Threads / kThreadsOfK;
+  static constexpr int kDepthSteps = Depth / (kThreadsOfK * kVectorDepth),
+                       kLineSteps = Lines / (kAcross * kVectorLines);
   static constexpr int kCount = kDepthSteps * kLineSteps;
-  static_assert(kAcross * kWide * kLineSteps == Lines && kThreadsOfK * kLong * kDepthSteps == Depth);
+  static_assert(kAcross * kVectorLines * kLineSteps == Lines && kThreadsOfK * kVectorDepth * kDepthSteps == Depth);
 
   static __device__ __forceinline__ int line_of(int thread) {
-    return KMajor ? thread / kThreadsOfK : thread % kAcross * kWide;
+    return KMajor ? thread / kThreadsOfK : thread % kAcross * kVectorLines;
   }
   static __device__ __forceinline__ int depth_of(int thread) {
-    return KMajor ? thread % kThreadsOfK * kLong : thread / kAcross;
+    return KMajor ? thread % kThreadsOfK * kVectorDepth : thread / kAcross;
   }
-  static HOST_DEVICE constexpr int line_step(int piece) { return piece / kDepthSteps * kAcross * kWide; }
-  static HOST_DEVICE constexpr int depth_step(int piece) { return piece % kDepthSteps * kThreadsOfK * kLong; }
+  static HOST_DEVICE constexpr int line_step(int piece) { return piece / kDepthSteps * kAcross * kVectorLines; }
+  static HOST_DEVICE constexpr int depth_step(int piece) { return piece % kDepthSteps * kThreadsOfK * kVectorDepth; }
 };
 
 // One vector from memory to shared memory, where `wanted`.
@@ -55,11 +56,6 @@ template <int Vector, class P, class T>
 __device__ __forceinline__ void copy_piece(bool wanted, P* to, const T* from) {
   if constexpr (std::is_same_v<P, T>) cp_async_if<Vector * sizeof(T)>(wanted, to, from);
   else if (wanted) *to = factor(*from);
-}
-template <int Vector, class P, class T>
-__device__ __forceinline__ void copy_piece(P* to, const T* from) {
-  if constexpr (std::is_same_v<P, T>) cp_async<Vector * sizeof(T)>(to, from);
-  else *to = factor(*from);
 }
 
 }  // namespace torch_reductions::cuda::matmul

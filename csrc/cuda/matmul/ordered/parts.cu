@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "../ladder.h"
-#include "families.h"
+#include "instances.h"
 #include "split_k.cuh"
 #include "tuning.h"
 

@@ -34,7 +34,7 @@ class ProductPlan {
 
   void run() {
     if (args_.k == 0) return multiply_split_k<P, Out>(args_, context_, 0, 1, [](int64_t, int64_t, P*) {});
-    if constexpr (std::is_floating_point_v<T> && std::is_same_v<T, Out>) {
+    if constexpr (std::is_floating_point_v<T>) {
       if (args_.parts == 1 && std::max(args_.m, args_.n) >= kShallowLeast) {
         if (args_.k <= 8) return shallow<8, 4>();
         if constexpr (sizeof(T) == 8)
@@ -42,13 +42,13 @@ class ProductPlan {
       }
       if (are_short_lines()) return short_lines();
     }
-    if constexpr (Tuning<T>::kSkinny) {
+    if constexpr (std::is_same_v<T, P>) {
       const int64_t few = std::min(args_.m, args_.n);
       if (args_.parts == 1 && few < TinyTile::kM && suits_few_lines()) return few_lines();
       if (args_.parts == 1 && few <= kSkinnyRows) return skinny();
     }
     choose(typename Tuning<T>::Tiles());
-    tiles(typename Tuning<T>::Tiles());
+    (this->*tiles_)();
   }
 
  private:
@@ -61,15 +61,18 @@ class ProductPlan {
 
   static bool is_k_major(const Operand<T>& x) { return x.mn_stride != 1 || x.k_stride == 1; }
 
-  // May lines that are neighbours in memory be copied in vectors?
-  bool copies_vectors(const Operand<T>& x) const {
-    return !is_k_major(x) && aligned(x, x.k_stride) && x.lines % kV == 0;
+  // Do neighbours in memory lie in whole aligned vectors, except for the end of a line along k?
+  bool in_vectors(const Operand<T>& x) const {
+    const bool along_k = is_k_major(x);
+    return reinterpret_cast<uintptr_t>(x.data) % 16 == 0 && (along_k ? x.mn_stride : x.k_stride) % kV == 0 &&
+           x.batch_stride % kV == 0 && (along_k || x.lines % kV == 0);
   }
 
+  // May lines that are neighbours in memory be copied in vectors?
+  bool copies_vectors(const Operand<T>& x) const { return !is_k_major(x) && in_vectors(x); }
+
   // The same, or elements of a line?
-  bool copies_vectors_of(const Operand<T>& x) const {
-    return is_k_major(x) ? aligned(x, x.mn_stride) && args_.k % kV == 0 : copies_vectors(x);
-  }
+  bool copies_vectors_of(const Operand<T>& x) const { return in_vectors(x) && (!is_k_major(x) || args_.k % kV == 0); }
 
   // body(constant layout), with vectors where MnVectors or KVectors allows them and every one is whole and aligned.
   template <bool MnVectors, bool KVectors, class Body>
@@ -102,16 +105,6 @@ class ProductPlan {
   static void with_major(const Operand<T>& x, Body body) {
     if (is_k_major(x)) body(std::true_type());
     else body(std::false_type());
-  }
-
-  // May two neighbours be copied at once, wherever a tile begins?
-  template <bool KMajor>
-  bool pairs(const Operand<T>& x) const {
-    return aligned(x, KMajor ? x.mn_stride : x.k_stride) && (KMajor || x.lines % kV == 0);
-  }
-
-  bool aligned(const Operand<T>& x, int64_t stride) const {
-    return reinterpret_cast<uintptr_t>(x.data) % 16 == 0 && stride % kV == 0 && x.batch_stride % kV == 0;
   }
 
   // --- Shallow products ----------------------------------------------------------------------------------------------
@@ -152,8 +145,7 @@ class ProductPlan {
   }
 
   void short_lines() {
-    SkinnyJob<T> job{args_, a_, b_, args_.n <= args_.m};
-    if (job.few_are_columns) std::swap(job.few, job.many);
+    SkinnyJob<T> job = skinny_job();
     job.line_groups = unsigned(ceil_div(job.many.lines, int64_t(kShortLines)));
     with_major(job.many, [&](auto k_major) {
       launch(multiply_short_lines<T, k_major>, args_.batch * job.line_groups, kShortLines,
@@ -163,6 +155,7 @@ class ProductPlan {
 
   // --- Skinny products -----------------------------------------------------------------------------------------------
 
+  // Where both are at most kSkinnyRows, rows are the few, as they are with more columns.
   SkinnyJob<T> skinny_job() const {
     const bool few_are_columns = args_.m > kSkinnyRows && args_.n <= args_.m;
     const Operand<T>&few = few_are_columns ? b_ : a_, &many = few_are_columns ? a_ : b_;
@@ -191,8 +184,8 @@ class ProductPlan {
         const int64_t blocks = std::min(ceil_div(groups * chunks, int64_t(multiprocessors_)), kMostFewBlocks);
         const int stages = int(std::clamp(int64_t(shared_memory(context_.device) / (bytes * blocks)), int64_t(1),
                                           std::min(int64_t(kFewStages), ceil_div(args_.k, int64_t(kFewDepth)))));
-        const auto kernel = few <= kFewThreads / 32 * 2 ? multiply_few_lines<T, Out, 2, k_major>
-                                                        : multiply_few_lines<T, Out, 4, k_major>;
+        const auto kernel =
+            few <= kFewThreads / 32 * 2 ? multiply_few_lines<T, 2, k_major> : multiply_few_lines<T, 4, k_major>;
         launch(kernel, groups * chunks, kFewThreads, stages * bytes, context_.stream, job, stages);
       };
       if (chunks_ == 1) return start(1);
@@ -207,20 +200,19 @@ class ProductPlan {
   // Are blocks that take 32 lines and a chunk of k at once few enough, or faster even if they are many?
   bool suits_few_lines() const {
     const SkinnyJob<T> job = skinny_job();
-    const bool in_vectors = sizeof(T) == 4 && copies_vectors_of(job.many);
+    const bool by_vectors = sizeof(T) == 4 && copies_vectors_of(job.many);
     return args_.batch * job.line_groups * chunks_ <=
-           few_blocks(job.few.lines, args_.k, sizeof(T), in_vectors) * multiprocessors_;
+           few_blocks(job.few.lines, args_.k, sizeof(T), by_vectors) * multiprocessors_;
   }
 
   template <int Rows, Layout kLayout>
   void skinny(SkinnyJob<T>& job) {
     const int64_t groups = args_.batch * job.line_groups;
-    constexpr size_t kBytes = SkinnySizes<P, Rows, kLayout>::kBytes;
-    const int64_t most = std::min(int64_t(skinny_warps(sizeof(P))), int64_t(shared_memory(context_.device) / kBytes));
+    constexpr size_t kBytes = SkinnySizes<T, Rows, kLayout>::kBytes;
+    const int64_t most = std::min(int64_t(skinny_warps(sizeof(T))), int64_t(shared_memory(context_.device) / kBytes));
     const auto start = [&](int64_t warps) {
       const int64_t blocks = groups * ceil_div(job.last - job.first, warps);
-      launch(multiply_skinny<T, Out, Rows, kLayout>, blocks, unsigned(32 * warps), warps * kBytes, context_.stream,
-             job);
+      launch(multiply_skinny<T, Rows, kLayout>, blocks, unsigned(32 * warps), warps * kBytes, context_.stream, job);
     };
     // One launch, unless a few multiprocessors would have all the work.
     if (chunks_ <= most && (chunks_ < kSkinnySpread || 4 * groups >= multiprocessors_)) return start(chunks_);
@@ -239,14 +231,12 @@ class ProductPlan {
   template <class... Shapes>
   void choose(List<Shapes...>) {
     double least = INFINITY;
-    int shape = 0;
     const auto consider = [&](auto tile) {
       using Shape = typename decltype(tile)::type;
       for (int run = 0; run <= (args_.parts > 1 ? 0 : kMostRun); run = run == 0 ? 1 : 2 * run) {
         const double cost = this->template cost<Shape>(run);
-        if (cost < least) least = cost, shape_ = shape, run_ = run;
+        if (cost < least) least = cost, tiles_ = &ProductPlan::tiles<Shape>, run_ = run;
       }
-      shape++;
     };
     (consider(std::type_identity<Shapes>()), ...);
   }
@@ -265,8 +255,8 @@ class ProductPlan {
   // Is every stage checked, because a tile is larger?
   template <class Shape, int Lines>
   bool checks_edges(const Operand<T>& x) const {
-    const bool may_lack = is_k_major(x) ? Shape::kMayLack : takes_fewer_lines<Shape>(args_.parts > 1);
-    return !Shape::kShallow && !Shape::kTensor && x.lines < Lines && !may_lack;
+    const bool takes_fewer = is_k_major(x) ? Shape::kPredicated : takes_fewer_lines<Shape>(args_.parts > 1);
+    return !Shape::kShallow && !Shape::kTensor && x.lines < Lines && !takes_fewer;
   }
 
   template <class Shape>
@@ -277,7 +267,7 @@ class ProductPlan {
     if (run == 0 ? args_.k > kMostDepth : run >= chunks_ && run > 1) return INFINITY;
     if (most_bytes<Shape>() > size_t(shared_memory(context_.device))) return INFINITY;
     if (kIsTiny<Shape> && args_.parts > 1) return INFINITY;
-    if (kIsTiny<Shape> && Shape::kMayLack != (std::min(args_.m, args_.n) < Shape::kM)) return INFINITY;
+    if (kIsTiny<Shape> && Shape::kPredicated != (std::min(args_.m, args_.n) < Shape::kM)) return INFINITY;
     if (std::is_same_v<Shape, LargeTile> && !copies_vectors(a_) && !copies_vectors(b_)) return INFINITY;
     if constexpr (Shape::kTensor) {  // only for 9.0 it is known that the bits are those of fma
       if (architecture(context_.device) != 90 || !tensor_tiles_compiled<T>()) return INFINITY;
@@ -321,19 +311,13 @@ class ProductPlan {
     }
   }
 
-  template <class... Shapes>
-  void tiles(List<Shapes...>) {
-    int shape = 0;
-    ((shape++ == shape_ ? tiles<Shapes>() : void()), ...);
-  }
-
   template <class Shape>
   void tiles() {
     if constexpr (Shape::kTensor) {
       with_major(a_, [&](auto k_major_a) {
         with_major(b_, [&](auto k_major_b) {
           this->template with_parts<Shape>([&](auto in_parts) {
-            const bool in_pairs = pairs<k_major_a>(a_) && pairs<k_major_b>(b_);
+            const bool in_pairs = in_vectors(a_) && in_vectors(b_);
             start_tiles<Shape>(in_pairs ? multiply_tensor_tiles<T, Shape, k_major_a, k_major_b, in_parts, true>
                                         : multiply_tensor_tiles<T, Shape, k_major_a, k_major_b, in_parts, false>,
                                TensorStages<Shape>::kBytes, TensorStages<Shape>::kTotalBytes);
@@ -347,9 +331,9 @@ class ProductPlan {
       launch(multiply_shallow_tile<T, Shape>, args_.batch * job.tiles_m * job.tiles_n, Shape::kThreads,
              ShallowTileSizes<T, Shape>::bytes(int(args_.k)), context_.stream, job);
     } else {
-      constexpr bool kWhole = std::is_same_v<T, float> && !kIsTiny<Shape>;
-      with_layout<kWhole, false>(a_, [&](auto layout_a) {
-        with_layout<kWhole, false>(b_, [&](auto layout_b) {
+      constexpr bool kVectors = std::is_same_v<T, float> && !kIsTiny<Shape>;
+      with_layout<kVectors, false>(a_, [&](auto layout_a) {
+        with_layout<kVectors, false>(b_, [&](auto layout_b) {
           if constexpr (!std::is_same_v<Shape, LargeTile> || layout_a() == Layout::mn_major_vec ||
                         layout_b() == Layout::mn_major_vec) {
             this->template with_parts<Shape>([&](auto in_parts) {
@@ -409,7 +393,8 @@ class ProductPlan {
   const int multiprocessors_;
   const int64_t chunks_;
   const Operand<T> a_, b_;
-  int shape_ = 0, run_ = 0;
+  void (ProductPlan::*tiles_)() = nullptr;  // of the shape that was chosen
+  int run_ = 0;
 };
 
 }  // namespace torch_reductions::cuda::matmul

@@ -16,34 +16,33 @@ struct SkinnyJob {
   unsigned line_groups;  // of the many lines
   // Chunks `first` to `last`. Each one's values go to a partial, if there are partials.
   int64_t first, last;
-  ProductOf<T>* partials;
+  T* partials;
 };
 
 // The stages of a warp: `Rows` of the few lines, and a panel of the many. Both as they lie in memory, except for lines
 // that are not whole: k is the last index of the few.
-template <class P, int Rows, Layout kLayout>
+template <class T, int Rows, Layout kLayout>
 struct SkinnySizes {
-  static constexpr int kVector = 16 / int(sizeof(P)), kDepth = kSkinnyDepth, kStages = skinny_stages(Rows);
+  static constexpr int kVector = 16 / int(sizeof(T)), kDepth = kSkinnyDepth, kStages = skinny_stages(Rows);
   static constexpr bool kKMajor = is_k_major(kLayout);
   static constexpr int kRow = kKMajor ? kDepth + kVector : 32;  // padded, so that lanes' vectors lie in different banks
   static constexpr int kFew = Rows * kDepth, kStage = kFew + (kKMajor ? 32 : kDepth) * kRow;
   static constexpr int kWarp = kStages * kStage;
-  static constexpr size_t kBytes = sizeof(P) * kWarp;  // of a warp; its values fit there too
+  static constexpr size_t kBytes = sizeof(T) * kWarp;  // of a warp; its values fit there too
   static_assert(kWarp >= Rows * 32);
 };
 
-template <class T, class Out, int Rows, Layout kLayout>
-__global__ void __launch_bounds__(32 * skinny_warps(sizeof(ProductOf<T>)), 1)
+template <class T, int Rows, Layout kLayout>
+__global__ void __launch_bounds__(32 * skinny_warps(sizeof(T)), 1)
     multiply_skinny(const __grid_constant__ SkinnyJob<T> job) {
-  using P = ProductOf<T>;
-  using Sizes = SkinnySizes<P, Rows, kLayout>;
+  using Sizes = SkinnySizes<T, Rows, kLayout>;
   constexpr int kV = Sizes::kVector, kDepth = Sizes::kDepth, kStages = Sizes::kStages, kCopied = vector_of<T>(kLayout);
-  using Vector = AlignedVector<P, kV>;
+  using Vector = AlignedVector<T, kV>;
   using Own = Pieces<32, kDepth, 32, Sizes::kKMajor, kCopied, kDepth / kCopied>;
   start_next_launch();
   const MatmulArgs& args = job.args;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
-  P* const stages = reinterpret_cast<P*>(memory) + warp * Sizes::kWarp;
+  T* const stages = reinterpret_cast<T*>(memory) + warp * Sizes::kWarp;
   const int64_t first_line = int64_t(blockIdx.x % job.line_groups) * 32;
   const unsigned of_batch = blockIdx.x / job.line_groups;
   const int64_t batch = of_batch % unsigned(args.batch);
@@ -52,7 +51,7 @@ __global__ void __launch_bounds__(32 * skinny_warps(sizeof(ProductOf<T>)), 1)
       int(max(min((min(chunk + 1, job.last)) * kProductChunk, args.k) - chunk * kProductChunk, int64_t(0)));
   const int rows = int(job.few.lines), lines = int(min(job.many.lines - first_line, int64_t(32)));
 
-  P sums[Rows];
+  T sums[Rows];
 #pragma unroll
   for (int r = 0; r < Rows; r++) sums[r] = 0;
   if (depth > 0) {
@@ -62,7 +61,7 @@ __global__ void __launch_bounds__(32 * skinny_warps(sizeof(ProductOf<T>)), 1)
     const int64_t line_step = Sizes::kKMajor ? job.many.mn_stride : 1;
     const int64_t depth_step = Sizes::kKMajor ? 1 : job.many.k_stride;
     const auto copy = [&](int stage, int slot) {
-      P* const to = stages + slot * Sizes::kStage;
+      T* const to = stages + slot * Sizes::kStage;
       const int k0 = stage * kDepth;
       const auto slot_of = [&](int piece) {
         const int l = line + Own::line_step(piece), k = k_of_lane + Own::depth_step(piece);
@@ -103,8 +102,8 @@ __global__ void __launch_bounds__(32 * skinny_warps(sizeof(ProductOf<T>)), 1)
       __syncwarp();
       if (step + kStages - 1 < steps) copy(step + kStages - 1, writing);
       cp_async_commit();
-      const P* const few_of_stage = stages + reading * Sizes::kStage;
-      const P* const own = few_of_stage + Sizes::kFew + lane * (Sizes::kKMajor ? Sizes::kRow : 1);
+      const T* const few_of_stage = stages + reading * Sizes::kStage;
+      const T* const own = few_of_stage + Sizes::kFew + lane * (Sizes::kKMajor ? Sizes::kRow : 1);
       reading = reading == kStages - 1 ? 0 : reading + 1;
       writing = writing == kStages - 1 ? 0 : writing + 1;
       const int left = lane < lines ? depth - step * kDepth : 0;
@@ -127,7 +126,7 @@ __global__ void __launch_bounds__(32 * skinny_warps(sizeof(ProductOf<T>)), 1)
       } else {
 #pragma unroll 1
         for (int k = 0; k < left; k++) {
-          const P b = own[k * (Sizes::kKMajor ? 1 : Sizes::kRow)];
+          const T b = own[k * (Sizes::kKMajor ? 1 : Sizes::kRow)];
 #pragma unroll
           for (int r = 0; r < Rows; r++) sums[r] = multiply_add(few_of_stage[r * kDepth + k], b, sums[r]);
         }
@@ -139,7 +138,7 @@ __global__ void __launch_bounds__(32 * skinny_warps(sizeof(ProductOf<T>)), 1)
   const int64_t row_step = job.few_are_columns ? 1 : args.n, line_step = job.few_are_columns ? args.n : 1;
   if (job.partials != nullptr) {
     if (depth == 0 || lane >= lines) return;
-    P* const to =
+    T* const to =
         job.partials + ((chunk - job.first) * args.batch + batch) * args.m * args.n + (first_line + lane) * line_step;
 #pragma unroll
     for (int r = 0; r < Rows; r++)
@@ -151,11 +150,11 @@ __global__ void __launch_bounds__(32 * skinny_warps(sizeof(ProductOf<T>)), 1)
   for (int r = 0; r < Rows; r++) stages[r * 32 + lane] = sums[r];
   __syncthreads();
   for (int r = warp; r < rows; r += warps) {
-    const P* const value = reinterpret_cast<const P*>(memory) + r * 32 + lane;
-    P total = *value;
+    const T* const value = reinterpret_cast<const T*>(memory) + r * 32 + lane;
+    T total = *value;
     for (int w = 1; w < int(job.last); w++) total += value[w * Sizes::kWarp];
     const int64_t l = first_line + lane;
-    if (lane < lines) store_product<Out>(args, batch, job.few_are_columns ? l : r, job.few_are_columns ? r : l, total);
+    if (lane < lines) store_product<T>(args, batch, job.few_are_columns ? l : r, job.few_are_columns ? r : l, total);
   }
 }
 

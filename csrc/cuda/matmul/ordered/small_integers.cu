@@ -1,5 +1,5 @@
 // Products of integers of 8 and 16 bits, widened as they are loaded.
-#include "families.h"
+#include "instances.h"
 #include "plan.cuh"
 
 namespace torch_reductions::cuda::matmul {

@@ -55,15 +55,15 @@ struct TensorPanel {
         cursor(corner + across() * stride() + along()),
         own(KMajor ? offset_of(across(), along()) : offset_of(along(), across())) {}
 
-  // May fewer lines than a panel's be copied? Large tiles have no register for that.
-  static constexpr bool kMayLack = kLines < 128;
+  // So that fewer lines than a panel's can be copied. Large tiles have no register for that.
+  static constexpr bool kPredicated = kLines < 128;
   // A quarter of a stage whose depth is wholly there, as far as `lines` lines are. The last one leaves the cursor at the
   // next stage.
   __device__ __forceinline__ void copy(double* panel, int quarter, int lines) {
     const int below = lines - (KMajor ? across() : along());
     const auto copy_line = [&]<int Bytes>(std::integral_constant<int, Bytes>, int line, double* to,
                                           const double* from) {
-      if constexpr (kMayLack) cp_async_if<Bytes>((KMajor ? line : 0) < below, to, from);
+      if constexpr (kPredicated) cp_async_if<Bytes>((KMajor ? line : 0) < below, to, from);
       else cp_async<Bytes>(to, from);
     };
     const int line = 2 * kThreadsAcross * quarter;
@@ -169,7 +169,7 @@ __device__ __forceinline__ void multiply_tensor_tile(const TileJob<T>& job, unsi
     for (int j = 0; j < kAcross; j++) mma_sync(sums[i][j], a[i], b[half][j]);
   };
 
-  if (PanelA::kMayLack && (args.m < Shape::kM || args.n < Shape::kN))
+  if (PanelA::kPredicated && (args.m < Shape::kM || args.n < Shape::kN))
     clear_stages<Shape::kThreads>(reinterpret_cast<Pair*>(ring), kStages * kStage / 2);
 #pragma unroll 1
   for (int slot = 0; slot < kStages - 1; slot++) {
@@ -251,7 +251,6 @@ __device__ __forceinline__ void multiply_tensor_tile(const TileJob<T>& job, unsi
       const int part_stages = job.part / kDepth;
       const int part = (stage - 1) / part_stages, part_end = (part + 1) * part_stages;
       const bool part_ends = stage == stages || stage == part_end;
-      const auto waiting_at = [&](int level) { return reinterpret_cast<Pair*>(waiting_tile<Shape>(job, level)); };
       const auto add = [&](const Pair* waiting) {
 #pragma unroll
         for (int pair_index = 0; pair_index < kPairs; pair_index++) {
@@ -271,11 +270,11 @@ __device__ __forceinline__ void multiply_tensor_tile(const TileJob<T>& job, unsi
         unsigned levels = joined_levels(unsigned(part), job.parts);
 #pragma unroll 1
         for (int level = 0; levels != 0; level++, levels >>= 1)
-          if (levels & 1) add(waiting_at(level));
+          if (levels & 1) add(waiting_tile<Shape>(job, level));
       }
       if (stage < stages) {
         if (part_ends) {
-          keep(waiting_at(level_of(unsigned(part))));
+          keep(waiting_tile<Shape>(job, level_of(unsigned(part))));
         } else {
           keep(totals);
         }
@@ -368,17 +367,8 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
 // Is the kernel more than its empty body for other architectures? It is not where their PTX was translated.
 template <class T>
 bool tensor_tiles_compiled() {
-#ifdef __CUDACC__
-  static const bool found = [] {
-    cudaFuncAttributes attributes{};
-    check(cudaFuncGetAttributes(&attributes, multiply_tensor_tiles<T, DmmaTile, true, true, false, true>),
-          "cudaFuncGetAttributes");
-    return attributes.ptxVersion == 90;
-  }();
+  static const bool found = code_of(multiply_tensor_tiles<T, DmmaTile, true, true, false, true>).ptx_version == 90;
   return found;
-#else
-  return true;
-#endif
 }
 
 }  // namespace torch_reductions::cuda::matmul

@@ -33,9 +33,11 @@ struct TileJob {
 
 // This thread's first vector of the tile that waits for this block at a level.
 template <class Shape, class T>
-__device__ __forceinline__ ProductOf<T>* waiting_tile(const TileJob<T>& job, int level) {
-  return job.waiting + (int64_t(level) * gridDim.x + blockIdx.x) * (Shape::kM * Shape::kN) +
-         threadIdx.x * (16 / int(sizeof(ProductOf<T>)));
+__device__ __forceinline__ auto* waiting_tile(const TileJob<T>& job, int level) {
+  using P = ProductOf<T>;
+  constexpr int kV = 16 / int(sizeof(P));
+  return reinterpret_cast<AlignedVector<P, kV>*>(
+      job.waiting + (int64_t(level) * gridDim.x + blockIdx.x) * (Shape::kM * Shape::kN) + threadIdx.x * kV);
 }
 
 // body(tile) for each of the block's tiles.
@@ -52,7 +54,7 @@ template <class T, class Shape, Layout A, Layout B>
 struct TileSizes {
   using P = ProductOf<T>;
   static constexpr int kM = Shape::kM, kN = Shape::kN, kThreads = Shape::kThreads, kVector = 16 / int(sizeof(P));
-  static constexpr bool kPadA = is_k_major(A) || A == Layout::any, kPadB = is_k_major(B) || B == Layout::any;
+  static constexpr bool kPadA = is_k_major(A), kPadB = is_k_major(B);
   static constexpr bool kHalved = kPadA && kPadB && sizeof(P) == 4 && kM == kN;
   static constexpr int kDepth = tile_depth(sizeof(P), kHalved), kStages = tile_stages(sizeof(P), kThreads, kHalved);
   // From one k to the next: padded where neighbouring threads write neighbours in k.
@@ -64,18 +66,19 @@ struct TileSizes {
 // What a thread copies of the panel of one operand: its own pieces of each stage. The cursor goes from piece to piece,
 // because registers are few: it is opaque, otherwise each piece would have an address of its own.
 //
-// Fewer lines than a panel's can be copied by copy() if kMayLack. Where threads are neighbours along the lines, each has
-// one, and those beyond the last one copy earlier ones again: if all copied the same one, each would take as long as all
-// together. Along k a thread has several lines, which LowTile checks one by one: every
-// check parts the copies, between which the compiler sets empty instructions.
+// Fewer lines than a panel's can be copied by copy() if kTakesFewer. Where threads are neighbours along the lines, each
+// has one, and those beyond the last one copy earlier ones again: if all copied the same one, each would take as long
+// as all together. Along k a thread has several lines, whose copies LowTile predicates one by one: predicates part the
+// copies, between which the compiler sets empty instructions.
 template <class T, class Shape, int Lines, int Depth, int Row, Layout kLayout, bool InParts>
 struct Panel {
   using P = ProductOf<T>;
-  static constexpr bool kKMajor = is_k_major(kLayout) || kLayout == Layout::any;
+  static constexpr bool kKMajor = is_k_major(kLayout);
   static constexpr int kVector = vector_of<T>(kLayout);
   using Own = Pieces<Lines, Depth, Shape::kThreads, kKMajor, kVector, 8>;
-  static constexpr bool kChecks = kKMajor && Shape::kMayLack, kWraps = !kKMajor && takes_fewer_lines<Shape>(InParts);
-  static constexpr bool kMayLack = kChecks || kWraps;
+  static constexpr bool kPredicates = kKMajor && Shape::kPredicated,
+                        kWraps = !kKMajor && takes_fewer_lines<Shape>(InParts);
+  static constexpr bool kTakesFewer = kPredicates || kWraps;
   static_assert(!kWraps || Own::kLineSteps == 1);
   static constexpr int kCount = Own::kCount;
 
@@ -105,7 +108,7 @@ struct Panel {
   // The next piece of a stage whose depth is wholly there, if `wanted`; `own` is from_own(lines). The last one leaves the
   // cursor at the next stage.
   __device__ __forceinline__ void copy(int piece, bool wanted, int own, P* stage) {
-    copy_piece<kVector>(wanted && (!kChecks || Own::line_step(piece) < own), stage + offset + offset_of(piece),
+    copy_piece<kVector>(wanted && (!kPredicates || Own::line_step(piece) < own), stage + offset + offset_of(piece),
                         cursor + (kKMajor ? Own::depth_step(piece) : 0));
     const int64_t jump = kKMajor ? Own::kAcross * operand.mn_stride : Own::kThreadsOfK * operand.k_stride;
     if (!kKMajor || piece % Own::kDepthSteps == Own::kDepthSteps - 1) cursor = opaque(cursor + jump);
@@ -118,7 +121,7 @@ struct Panel {
     for (int piece = 0; piece < kCount; piece++) {
       int l = own_line + Own::line_step(piece);
       const int d = min(own_depth + Own::depth_step(piece), left - 1) - own_depth;
-      const bool wanted = !kChecks || l < lines;
+      const bool wanted = !kPredicates || l < lines;
       if (kWraps) l = own_line;
       else if (l >= lines) l &= earlier;
       copy_piece<kVector>(wanted, stage + offset + offset_of(piece),
@@ -174,8 +177,8 @@ __device__ __forceinline__ void multiply_tile(const TileJob<T>& job, unsigned ti
   const int lines_a = int(min(args.m, int64_t(Shape::kM))), lines_b = int(min(args.n, int64_t(Shape::kN)));
   using PanelA = Panel<T, Shape, Shape::kM, BK, Sizes::kRowA, A, InParts>;
   using PanelB = Panel<T, Shape, Shape::kN, BK, Sizes::kRowB, B, InParts>;
-  const bool inside =
-      (PanelA::kMayLack || lines_a == Shape::kM) && (PanelB::kMayLack || lines_b == Shape::kN) && A != Layout::any;
+  const bool inside = (PanelA::kTakesFewer || lines_a == Shape::kM) && (PanelB::kTakesFewer || lines_b == Shape::kN) &&
+                      A != Layout::any;
   const int depth = coord.depth, whole = depth / BK, tail = depth % BK;  // stages, and what a last one holds
 
   PanelA panel_a(job.a, coord.batch, coord.i, coord.chunk * kProductChunk);
@@ -228,8 +231,8 @@ __device__ __forceinline__ void multiply_tile(const TileJob<T>& job, unsigned ti
   const auto row_of = [&](int i) { return i_of_thread + i / kV * 8 * kV + i % kV; };
   const auto column_of = [&](int j) { return j_of_thread + j * 4 * kV; };
 
-  if constexpr (PanelA::kChecks || PanelB::kChecks) {
-    if ((PanelA::kChecks && lines_a < Shape::kM) || (PanelB::kChecks && lines_b < Shape::kN))
+  if constexpr (PanelA::kPredicates || PanelB::kPredicates) {
+    if ((PanelA::kPredicates && lines_a < Shape::kM) || (PanelB::kPredicates && lines_b < Shape::kN))
       clear_stages<kThreads>(reinterpret_cast<Vector*>(stages), kStages * Sizes::kStage / kV);
   }
 #pragma unroll 1
@@ -302,7 +305,6 @@ __device__ __forceinline__ void multiply_tile(const TileJob<T>& job, unsigned ti
     if constexpr (InParts) {
       const int part_stages = job.part / BK;
       const bool part_ends = ends || chunk_end == part_end;
-      const auto waiting_at = [&](int level) { return reinterpret_cast<Vector*>(waiting_tile<Shape>(job, level)); };
       const auto add = [&](const Vector* waiting) {
 #pragma unroll
         for (int i = 0; i < TM; i++)
@@ -330,11 +332,11 @@ __device__ __forceinline__ void multiply_tile(const TileJob<T>& job, unsigned ti
         unsigned levels = joined_levels(part, job.parts);
 #pragma unroll 1
         for (int level = 0; levels != 0; level++, levels >>= 1)
-          if (levels & 1) add(waiting_at(level));
+          if (levels & 1) add(waiting_tile<Shape>(job, level));
       }
       if (!ends) {
         if (part_ends) {
-          keep(waiting_at(level_of(part)));
+          keep(waiting_tile<Shape>(job, level_of(part)));
           part_end += part_stages;
         } else {
           keep(totals);

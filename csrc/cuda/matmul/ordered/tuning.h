@@ -14,7 +14,7 @@ struct TileShape {
   static constexpr int kM = M, kN = N, kWarpsM = WarpsM, kWarpsN = WarpsN, kThreads = 32 * WarpsM * WarpsN;
   static constexpr int kBlocks = Blocks, kFill = Fill, kRate = Rate;
   static constexpr bool kShallow = false, kTensor = false;
-  static constexpr bool kMayLack = false;  // lines of an operand along k, without a check of every stage
+  static constexpr bool kPredicated = false;  // copies of lines along k, so that there may be fewer than a tile has
 };
 template <class... T>
 struct List {};
@@ -35,7 +35,7 @@ using TinyTile = TileShape<32, 32, 1, 2, 8, 4, 46>;   // for results of few line
 using WideTile = TileShape<128, 64, 2, 2, 2, 1, 68>;  // of 8 bytes an element
 // For results with fewer rows or columns than the smallest tile has.
 struct LowTile : TinyTile {
-  static constexpr bool kMayLack = true;
+  static constexpr bool kPredicated = true;
 };
 // Of float64 on tensor cores, as high as wide; the rate is of DFMA's peak, which is half of theirs.
 template <int Lines, int WarpsM, int WarpsN, int Blocks, int Fill, int Rate>
@@ -49,27 +49,22 @@ using TinyDmmaTile = DmmaTileShape<32, 2, 1, 4, 1, 45>;
 template <class T>
 struct Tuning {  // of elements that are widened as they are loaded
   using Tiles = List<SmallTile>;
-  static constexpr bool kSkinny = false;
 };
 template <>
 struct Tuning<float> {
   using Tiles = List<LargeTile, MiddleTile, SmallTile, TinyTile, LowTile, WideShallowTile, SquareShallowTile>;
-  static constexpr bool kSkinny = true;
 };
 template <>
 struct Tuning<uint32_t> {  // half the rate of float's: more threads per block gain nothing
   using Tiles = List<MiddleTile, SmallTile, LowTile>;
-  static constexpr bool kSkinny = true;
 };
 template <>
 struct Tuning<double> {
   using Tiles = List<DmmaTile, SmallDmmaTile, TinyDmmaTile, WideTile, SmallTile, TinyTile, LowTile>;
-  static constexpr bool kSkinny = true;
 };
 template <>
 struct Tuning<uint64_t> {
   using Tiles = List<SmallTile, LowTile>;
-  static constexpr bool kSkinny = true;
 };
 
 // How much of k a tile's stage holds, and how many stages are in flight or read. They hold half in square tiles where

@@ -2,7 +2,7 @@
 
 namespace torch_reductions::cuda::matmul {
 
-void tensor_core_int8(const MatmulArgs& args, Context& context) { launch_product<int8_t>(args, context); }
-void tensor_core_uint8(const MatmulArgs& args, Context& context) { launch_product<uint8_t>(args, context); }
+template void launch_product<int8_t>(const MatmulArgs&, Context&);
+template void launch_product<uint8_t>(const MatmulArgs&, Context&);
 
 }  // namespace torch_reductions::cuda::matmul

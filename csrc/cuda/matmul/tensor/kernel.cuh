@@ -5,17 +5,17 @@
 
 namespace torch_reductions::cuda::matmul {
 
+inline constexpr int kCopying = 128;  // threads of a group that only copies
+
 // A block's tile of the result, 32 bytes of k a step and DepthBytes a stage, and its warps' tiles in it. CopyGroups:
-// how many groups of 128 more threads only copy (narrow.cuh); with none, those that multiply copy too.
+// how many groups of threads only copy (narrow.cuh); with none, those that multiply copy too.
 template <int Rows, int Columns, int DepthBytes, int Stages, int WarpRows, int WarpColumns, int Blocks, int CopyGroups>
 struct TensorTile {
   static constexpr int kRows = Rows, kColumns = Columns, kDepthBytes = DepthBytes, kStages = Stages;
   static constexpr int kWarpRows = WarpRows, kWarpColumns = WarpColumns, kWarpsAcross = Columns / WarpColumns;
   static constexpr int kMultiplying = Rows / WarpRows * kWarpsAcross * 32;  // threads
-  static constexpr int kCopyGroups = CopyGroups, kThreads = kMultiplying + CopyGroups * 128;
-  static constexpr int kFirstCopying = CopyGroups > 0 ? kMultiplying : 0;
-  static constexpr int kCopying = CopyGroups > 0 ? 128 : kMultiplying;  // threads that copy a stage
-  static constexpr int kBlocks = Blocks;                                // of a multiprocessor of 9.0
+  static constexpr int kCopyGroups = CopyGroups, kThreads = kMultiplying + CopyGroups * kCopying;
+  static constexpr int kBlocks = Blocks;  // of a multiprocessor of 9.0
   static constexpr int kStageBytes = (Rows + Columns) * DepthBytes, kBytes = Stages * kStageBytes;
   // Sums that are staged for stores, 16 rows of a warp at a time: with 8 words after each 32, stores of a warp use all
   // banks.
@@ -33,7 +33,7 @@ struct TensorProduct {
   int64_t first, piece;          // of k: where the first piece begins, and how long each is
   bool transposed, vectors;      // vectors: n is whole and the result aligned for four neighbours at once
   bool packed;                   // a launch before has packed operands, and is awaited
-  void* totals;                  // where k has more than one chunk: room for the tile of each block
+  float4* totals;                // where k has more than one chunk: room for the tile of each block
 };
 
 // Tiles in groups of rows, column by column: what the blocks that run together read stays in the L2. Batches of one
@@ -44,7 +44,7 @@ struct TensorTileCoord {
   int64_t begin, depth;         // of k
 
   __device__ __forceinline__ TensorTileCoord(const TensorProduct& product, unsigned tile) {
-    const unsigned group = product.down < 8 ? product.down : 8;  // times across that is no more than there are tiles
+    const unsigned group = product.down < 8 ? product.down : 8;  // so that group * across does not overflow
     batch = tile / (product.down * product.across);
     const unsigned in_batch = tile - batch * (product.down * product.across);
     const unsigned first = in_batch / (group * product.across) * group, in_group = in_batch - first * product.across;
@@ -86,8 +86,7 @@ inline constexpr int kChunkStages = std::is_integral_v<T> ? INT32_MAX : int(kTen
 template <class Tile, int Down, int Across>
 __device__ __forceinline__ void add_to_total(const TensorProduct& product, float (&sums)[Down][Across][4], bool first,
                                              bool last) {
-  float4* const totals =
-      static_cast<float4*>(product.totals) + int64_t(blockIdx.x) * (Down * Across * Tile::kMultiplying) + threadIdx.x;
+  float4* const totals = product.totals + int64_t(blockIdx.x) * (Down * Across * Tile::kMultiplying) + threadIdx.x;
   if (!first) {
 #pragma unroll
     for (int i = 0; i < Down * Across; i++) {
@@ -148,7 +147,6 @@ __device__ __forceinline__ void store_rows(const TensorProduct& product, unsigne
 template <class T, class Tile, class Sum, int Down, int Across>
 __device__ __forceinline__ void store_sums(const TensorProduct& product, const TensorTileCoord& coord, void* shared,
                                            const Sum (&sums)[Down][Across][4]) {
-  using Wide = std::conditional_t<std::is_integral_v<T>, int32_t, float>;
   const int warp = int(threadIdx.x / 32);
   const int64_t first_row = int64_t(coord.row) * Tile::kRows + warp / Tile::kWarpsAcross * Tile::kWarpRows;
   const int64_t column = int64_t(coord.column) * Tile::kColumns + warp % Tile::kWarpsAcross * Tile::kWarpColumns;
@@ -163,7 +161,7 @@ __device__ __forceinline__ void store_sums(const TensorProduct& product, const T
     __syncwarp();
     const int64_t row = first_row + row_tile * 16;
     if (product.args.output_dtype == product.args.dtype) store_rows<T, Tile>(product, coord.batch, row, column, out);
-    else store_rows<Wide, Tile>(product, coord.batch, row, column, out);
+    else store_rows<Sum, Tile>(product, coord.batch, row, column, out);
     __syncwarp();
   }
 }
@@ -172,8 +170,8 @@ template <class T, class Tile, bool RowsAlongK, bool ColumnsAlongK>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
     multiply_fragments(const __grid_constant__ TensorProduct product) {
   using Sum = ProductOf<T>;
-  using Rows = SharedTile<T, Tile::kRows, Tile::kDepthBytes, RowsAlongK, Tile::kFirstCopying, Tile::kCopying>;
-  using Columns = SharedTile<T, Tile::kColumns, Tile::kDepthBytes, ColumnsAlongK, Tile::kFirstCopying, Tile::kCopying>;
+  using Rows = SharedTile<T, Tile::kRows, Tile::kDepthBytes, RowsAlongK, 0, Tile::kThreads>;
+  using Columns = SharedTile<T, Tile::kColumns, Tile::kDepthBytes, ColumnsAlongK, 0, Tile::kThreads>;
   using Read = Fragments<Tile::kWarpRows / 16, Tile::kWarpColumns / 8>;
   constexpr int kDown = Tile::kWarpRows / 16, kAcross = Tile::kWarpColumns / 8;
   constexpr int kStages = Tile::kStages, kSteps = Tile::kDepthBytes / 32;

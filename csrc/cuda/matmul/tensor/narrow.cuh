@@ -16,9 +16,9 @@ template <class T, class Tile, bool RowsAlongK, bool ColumnsAlongK>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
     multiply_narrow(const __grid_constant__ TensorProduct product) {
   using Sum = ProductOf<T>;
-  constexpr int kGroups = Tile::kCopyGroups, kFirst = Tile::kFirstCopying;
-  using Rows = SharedTile<T, Tile::kRows, Tile::kDepthBytes, RowsAlongK, kFirst, Tile::kCopying, kGroups>;
-  using Columns = SharedTile<T, Tile::kColumns, Tile::kDepthBytes, ColumnsAlongK, kFirst, Tile::kCopying, kGroups>;
+  constexpr int kGroups = Tile::kCopyGroups, kFirst = Tile::kMultiplying;
+  using Rows = SharedTile<T, Tile::kRows, Tile::kDepthBytes, RowsAlongK, kFirst, kCopying, kGroups>;
+  using Columns = SharedTile<T, Tile::kColumns, Tile::kDepthBytes, ColumnsAlongK, kFirst, kCopying, kGroups>;
   constexpr int kAcross = Tile::kWarpColumns / 8;
   static_assert(Tile::kWarpRows == 16 && kAcross <= 2, "one read of each operand a step");
   using Read = Fragments<1, kAcross>;
@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
   const int warp_column = warp % Tile::kWarpsAcross * Tile::kWarpColumns;
   const bool multiplies = threadIdx.x < kFirst;
   if (threadIdx.x < kStages) {
-    mbarrier_init(full + threadIdx.x, Tile::kCopying);
+    mbarrier_init(full + threadIdx.x, kCopying);
     mbarrier_init(empty + threadIdx.x, Tile::kMultiplying);  // every lane: racecheck sees no order by way of one
   }
   __syncthreads();
@@ -64,7 +64,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
       };
       if constexpr (kGroups > 1) {
         if (product.packed) await_launch_before();
-        const int group = int(threadIdx.x - kFirst) / Tile::kCopying;
+        const int group = int(threadIdx.x - kFirst) / kCopying;
         const int64_t row_step = kGroups * Rows::kDepth * product.rows.k_stride;
         const int64_t column_step = kGroups * Rows::kDepth * product.columns.k_stride;
         rows.skip(group);

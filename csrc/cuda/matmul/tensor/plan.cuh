@@ -51,7 +51,8 @@ void launch_tiles(TensorProduct product, int64_t pieces, Context& context) {
   if (!std::is_integral_v<T> && product.piece > kTensorChunk) {
     // Persistent blocks, otherwise the room for totals would be as large as the result.
     blocks = std::min(blocks, int64_t(multiprocessors(context.device)) * Tile::kBlocks);
-    product.totals = context.workspace(size_t(blocks) * (Tile::kRows * Tile::kColumns * sizeof(float)));
+    product.totals =
+        static_cast<float4*>(context.workspace(size_t(blocks) * (Tile::kRows * Tile::kColumns * sizeof(float))));
   }
   const auto start = [&]<bool RowsAlongK, bool ColumnsAlongK>() {
     constexpr auto kernel = [] {
@@ -106,9 +107,9 @@ void launch_product(const MatmulArgs& args, Context& context) {
   const bool shallow = suits_shallow_tiles(args);
   const bool long_chain = !shallow && suits_long_tiles(args, context);
   if (long_chain) {
-    const Operands operands = pack(args, context);
-    product.rows = operand_of(operands.a), product.columns = operand_of(operands.b);
-    product.packed = packed(args, operands);
+    const auto [a, b] = pack(args, context);
+    product.rows = operand_of(a), product.columns = operand_of(b);
+    product.packed = packed(args, a.rows, b.rows);
   }
   // What is narrow has the place of the columns.
   product.transposed = !shallow && (long_chain ? args.m <= args.n : has_few_rows(args));

@@ -48,7 +48,6 @@ template <class T, class Tile, bool RowsAlongK, bool ColumnsAlongK>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
     multiply_shallow_fragments(const __grid_constant__ TensorProduct product) {
   using Sum = ProductOf<T>;
-  using Wide = std::conditional_t<std::is_integral_v<T>, int32_t, float>;  // of results, if not T
   using Rows = SharedTile<T, Tile::kRows, Tile::kDepthBytes, RowsAlongK, 0, Tile::kThreads>;
   using Columns = SharedTile<T, Tile::kColumns, Tile::kDepthBytes, ColumnsAlongK, 0, Tile::kThreads>;
   constexpr int kAcross = Tile::kWarpColumns / 8, kSteps = Tile::kDepthBytes / 32;
@@ -100,7 +99,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
   if (product.args.alpha == 1 && product.args.added.data == nullptr && product.args.output_dtype == product.args.dtype)
     store_rounded<T, Tile>(product, coord.batch, row, column, out);
   else if (product.args.output_dtype == product.args.dtype) store_rows<T, Tile>(product, coord.batch, row, column, out);
-  else store_rows<Wide, Tile>(product, coord.batch, row, column, out);
+  else store_rows<Sum, Tile>(product, coord.batch, row, column, out);
 }
 
 }  // namespace torch_reductions::cuda::matmul

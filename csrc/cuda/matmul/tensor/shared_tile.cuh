@@ -37,7 +37,7 @@ struct SharedTile {
   // Where a thread stands in the operand's stages, which follow each other along k. Beyond the ends there are zeros, in
   // both operands, which change no sum.
   struct Loader {
-    static constexpr bool kMayLack = AlongK && Width <= 32;  // lines beyond the width may lack even then
+    static constexpr bool kPredicated = AlongK && Width <= 32;  // whole stages may lack lines beyond the width
 
     const TensorOperand& operand;
     const T* own;     // this thread's first piece of the next stage
@@ -52,7 +52,7 @@ struct SharedTile {
       between = kLinesAThread * line_stride();
       own = static_cast<const T*>(operand.data) + batch * operand.batch_stride + first * operand.width_stride +
             begin * operand.k_stride + line() * line_stride() + piece() * kPiece;
-      whole = operand.vectors && (kMayLack || width == Width) ? int(k / kDepth) : 0;
+      whole = operand.vectors && (kPredicated || width == Width) ? int(k / kDepth) : 0;
     }
 
     // The next one of the first stages.
@@ -60,7 +60,7 @@ struct SharedTile {
       char* const to = tile + swizzled(line(), piece());
 #pragma unroll
       for (int i = 0; i < kPiecesAThread; i++) {
-        if constexpr (kMayLack) {
+        if constexpr (kPredicated) {
           const bool there = line() + i * kLinesAThread < width;
           const void* const from = there ? own + i * between : operand.data;
           cp_async_zfill(to + i * Threads * 16, from, there ? 16 : 0);

@@ -33,10 +33,8 @@ bool suits_shallow_tiles(const MatmulArgs& args);
 // Is the code that the device runs newer than that for GPUs without the instructions, whose kernels are empty there?
 bool tensor_core_compiled();
 
-// One function per type, each compiled in a file of its own.
-void tensor_core_float16(const MatmulArgs& args, Context& context);
-void tensor_core_bfloat16(const MatmulArgs& args, Context& context);
-void tensor_core_int8(const MatmulArgs& args, Context& context);
-void tensor_core_uint8(const MatmulArgs& args, Context& context);
+// T: Half, BFloat16, int8_t or uint8_t, instantiated in files of their own.
+template <class T>
+void launch_product(const MatmulArgs& args, Context& context);
 
 }  // namespace torch_reductions::cuda::matmul

@@ -9,7 +9,7 @@
 #pragma once
 #include "../../primitives/async.cuh"
 #include "../../primitives/fast_div.cuh"
-#include "../../scan/ordered/lines.cuh"
+#include "../../scan/ordered/pipeline.cuh"
 
 namespace torch_reductions::cuda::recurrence {
 
@@ -54,9 +54,6 @@ __device__ __forceinline__ void narrow(T (&to)[N], const Native<T> (&from)[N]) {
   }
 }
 
-struct TileCoord {
-  unsigned group, tile;
-};
 struct RunCoord {
   int64_t line, start;  // this thread's, and the position of its run
   bool exists;
@@ -67,11 +64,11 @@ struct RunCoord {
 // What layouts share. Carried: a line has several tiles, so that all warps of a block share a strip.
 template <class T, int LogLines, bool Carried>
 struct WarpLayout {
+  using Element = T;
   using Number = Native<T>;
   using Value = Step<Number>;
   static constexpr bool kCarried = Carried;
   static constexpr int kLogLines = LogLines, kColumns = LogLines < 0 ? 32 : 1 << LogLines;
-  static constexpr int kSize = sizeof(T);
   // That a multiprocessor holds.
   static constexpr int kBlocks = !Carried ? (sizeof(T) < 8 ? 4 : 3) : sizeof(Value) > 8 || LogLines < 0 ? 2 : 3;
   static constexpr int Run = 64 / int(sizeof(T)), Part = kStepsOfPart, Parts = Run / Part;
@@ -100,25 +97,6 @@ struct WarpLayout {
     const int64_t outer = config.inner.quotient(line, lines.inner);
     return {line, start, line < lines.count, outer, line - outer * lines.inner, unsigned(line)};
   }
-  __device__ __forceinline__ int within(int64_t left) const { return left <= 0 ? 0 : left < Run ? int(left) : Run; }
-  // Elements of the run that are there.
-  __device__ __forceinline__ int count_of(const RunCoord& p) const {
-    return p.exists ? within(lines.length - p.start) : 0;
-  }
-
-  // Where a position of a line stands in memory.
-  __device__ __forceinline__ int64_t at(const RunCoord& p, int64_t position, const Strides& strides) const {
-    return p.outer * strides.outer + p.inner * strides.inner + position * strides.length;
-  }
-  __device__ __forceinline__ static Number read(const char* p) {
-    uint32_t words[(sizeof(T) + 3) / 4];
-    load_words<sizeof(T)>(words, p);
-    return element<T>(words, 0);
-  }
-  __device__ __forceinline__ static void copy_one(void* to, const void* from) {
-    if constexpr (sizeof(T) >= 4) cp_async<sizeof(T)>(to, from);
-    else *static_cast<T*>(to) = *static_cast<const T*>(from);
-  }
 
   __device__ __forceinline__ char* gates_of_warp(int bytes) const { return memory + (threadIdx.x >> 5) * 2 * bytes; }
   __device__ __forceinline__ char* tokens_of_warp(int bytes) const { return gates_of_warp(bytes) + bytes; }
@@ -145,7 +123,8 @@ struct SideBySide : WarpLayout<T, 5, Carried> {
   __device__ __forceinline__ RunCoord run_coord(TileCoord coord) const {
     return run_coord_of(Base::strip(coord) * 32 + lane(), coord);
   }
-  __device__ __forceinline__ int within(const RunCoord& p) const {
+  // Elements of the run that are there, and where a position of the line stands in memory.
+  __device__ __forceinline__ int count_of(const RunCoord& p) const {
     const int left = int(lines.length) - int(p.start);
     return !p.exists || left < 0 ? 0 : left < Run ? left : Run;
   }
@@ -159,7 +138,7 @@ struct SideBySide : WarpLayout<T, 5, Carried> {
   __device__ __forceinline__ void prefetch(TileCoord coord) const {
     if constexpr (kRow < 128) return;
     const RunCoord p = run_coord_of(Base::strip(coord) * 32, coord);
-    const int there = within(p);
+    const int there = count_of(p);
     for (int i = lane(); i < 2 * Run; i += 32) {
       const Strides& strides = i < Run ? lines.gate_bytes : lines.token_bytes;
       if (i % Run < there)
@@ -171,7 +150,7 @@ struct SideBySide : WarpLayout<T, 5, Carried> {
     constexpr int kVectors = Run / kRows;
     const int row = lane() / kLanes;
     const RunCoord p = run_coord_of(Base::strip(coord) * 32 + lane() % kLanes * int(16 / sizeof(T)), coord);
-    const int there = within(p) - row;
+    const int there = count_of(p) - row;
     char* const to = opaque(gates() + lane() * 16);
     const auto copy_in = [&](const char* data, const Strides& strides, int space) {
       const char* const from = opaque(data + at(p, int(p.start) + row, strides));
@@ -184,12 +163,12 @@ struct SideBySide : WarpLayout<T, 5, Carried> {
     copy_in(lines.tokens, lines.token_bytes, kBytes);
     T* const own = reinterpret_cast<T*>(gates()) + lane();
 #pragma unroll 1
-    for (int i = within(run_coord(coord)); i < Run; i++) own[i * 32] = own[(Run + i) * 32] = {};
+    for (int i = count_of(run_coord(coord)); i < Run; i++) own[i * 32] = own[(Run + i) * 32] = {};
   }
   __device__ __forceinline__ void load(Value (&x)[Part], int j) const {
     const char* const from = gates() + lane() * int(sizeof(T)) + j * Part * kRow;
 #pragma unroll
-    for (int i = 0; i < Part; i++) x[i] = {Base::read(from + i * kRow), Base::read(from + kBytes + i * kRow)};
+    for (int i = 0; i < Part; i++) x[i] = {load_native<T>(from + i * kRow), load_native<T>(from + kBytes + i * kRow)};
   }
 
   // A lane stores its own results, a row at a time with the others.
@@ -198,7 +177,7 @@ struct SideBySide : WarpLayout<T, 5, Carried> {
     char* to;
     __device__ __forceinline__ Writer(const SideBySide& layout, const RunCoord& p) {
       const Strides& strides = layout.lines.output_bytes;
-      there = layout.within(p), step = int(strides.length);
+      there = layout.count_of(p), step = int(strides.length);
       to = opaque(layout.lines.output + layout.at(p, int(p.start), strides));
     }
     __device__ __forceinline__ void put(const Number (&y)[Part], int j) const {
@@ -225,7 +204,7 @@ struct SideBySide : WarpLayout<T, 5, Carried> {
 template <class T, bool Carried, bool Reverse>
 struct Contiguous : WarpLayout<T, 0, Carried> {
   using Base = WarpLayout<T, 0, Carried>;
-  using Base::lines, Base::Run, Base::Part, Base::lane, Base::copy_one;
+  using Base::lines, Base::Run, Base::Part, Base::lane;
   using typename Base::Number;
   using typename Base::Value;
   static constexpr int E = 16 / int(sizeof(T)), Vectors = Run / E;  // elements of a vector; vectors of a run
@@ -269,7 +248,7 @@ struct Contiguous : WarpLayout<T, 0, Carried> {
       for_each_vector(space, piece, [&](char* to, int v) { cp_async(to, mine + v); });
     } else {
 #pragma unroll 4
-      for (int i = lane(); i < piece.count; i += 32) copy_one(slot(space, piece.at + i), from + i);
+      for (int i = lane(); i < piece.count; i += 32) copy_one<T>(slot(space, piece.at + i), from + i);
     }
     for (int i = lane(); i < kAll - piece.count; i += 32) *slot(space, (Reverse ? 0 : piece.count) + i) = T{};
   }
@@ -337,6 +316,15 @@ struct Strided : WarpLayout<T, -1, Carried> {
   using typename Base::Value;
 
   static HOST_DEVICE int bytes_of_warp(const LineConfig& config) { return config.runs() * config.run_bytes; }
+  // As in SideBySide.
+  __device__ __forceinline__ int count_of(const RunCoord& p) const {
+    if (!p.exists) return 0;
+    const int64_t left = lines.length - p.start;
+    return left <= 0 ? 0 : left < Run ? int(left) : Run;
+  }
+  __device__ __forceinline__ int64_t at(const RunCoord& p, int64_t position, const Strides& strides) const {
+    return p.outer * strides.outer + p.inner * strides.inner + position * strides.length;
+  }
   __device__ __forceinline__ int row_bytes() const { return int(sizeof(T)) << config.log_lines; }
   __device__ __forceinline__ char* mine() const {  // gates; the tokens lie behind those of the warp
     return this->gates_of_warp(bytes_of_warp(config)) + (lane() >> config.log_lines) * config.run_bytes +
@@ -345,27 +333,27 @@ struct Strided : WarpLayout<T, -1, Carried> {
   __device__ __forceinline__ void copy_in(char* to, const char* from, int64_t step, int count) const {
     if (count == Run) {
 #pragma unroll 8
-      for (int i = 0; i < Run; i++, from += step, to += row_bytes()) Base::copy_one(to, from);
+      for (int i = 0; i < Run; i++, from += step, to += row_bytes()) copy_one<T>(to, from);
     } else {
 #pragma unroll 1
       for (int i = 0; i < Run; i++, from += step, to += row_bytes()) {
-        if (i < count) Base::copy_one(to, from);
+        if (i < count) copy_one<T>(to, from);
         else *reinterpret_cast<T*>(to) = T{};
       }
     }
   }
   __device__ __forceinline__ void issue_load(TileCoord coord) const {
     const RunCoord p = Base::run_coord(coord);
-    const int count = Base::count_of(p);
+    const int count = count_of(p);
     const auto of = [&](const char* data, const Strides& strides, int space) {
-      copy_in(mine() + space, data + Base::at(p, p.start, strides), strides.length, count);
+      copy_in(mine() + space, data + at(p, p.start, strides), strides.length, count);
     };
     of(lines.gates, lines.gate_bytes, 0), of(lines.tokens, lines.token_bytes, bytes_of_warp(config));
   }
   __device__ __forceinline__ void load(Value (&x)[Part], int j) const {
     const char *g = mine() + j * Part * row_bytes(), *t = g + bytes_of_warp(config);
 #pragma unroll
-    for (int i = 0; i < Part; i++) x[i] = {Base::read(g + i * row_bytes()), Base::read(t + i * row_bytes())};
+    for (int i = 0; i < Part; i++) x[i] = {load_native<T>(g + i * row_bytes()), load_native<T>(t + i * row_bytes())};
   }
 
   struct Writer {

@@ -1,5 +1,5 @@
 // The linear recurrence of every floating type.
-#include "families.h"
+#include "../instances.h"
 #include "plan.cuh"
 
 namespace torch_reductions::cuda::recurrence {

@@ -17,10 +17,10 @@ inline constexpr int kLineThreads = 32 << kLogLineWarps;
 // may be asked for.
 template <class Layout, bool Continued>
 struct LineTiles {
+  using Element = typename Layout::Element;
   using Number = typename Layout::Number;
   using Op = Linear<Number>;
   using Value = typename Op::Value;
-  using TileCoord = recurrence::TileCoord;
   static constexpr bool Carried = Layout::kCarried;
   static constexpr int Run = Layout::Run, Part = Layout::Part, Parts = Layout::Parts;
   static constexpr int Warps = 1 << kLogLineWarps, Columns = Layout::kColumns;
@@ -50,10 +50,7 @@ struct LineTiles {
 
   __device__ __forceinline__ int column() const { return layout.column(); }
   __device__ __forceinline__ bool leads() const { return layout.leads(); }
-  __device__ __forceinline__ TileCoord coord(unsigned number) const {  // neighbouring strips run at the same time
-    const unsigned tile = config.groups.div(number);
-    return {number - tile * config.groups.divisor, tile};
-  }
+  __device__ __forceinline__ TileCoord coord(unsigned number) const { return tile_coord(config.groups, number); }
   __device__ __forceinline__ void prefetch(TileCoord coord) const
     requires requires(const Layout& l) { l.prefetch(coord); }
   {
@@ -66,7 +63,7 @@ struct LineTiles {
     Value node[2 * Parts];
   };
   struct Nothing {};
-  __device__ __forceinline__ Nothing begin(TileCoord) const { return {}; }
+  __device__ __forceinline__ Nothing load_hidden(TileCoord) const { return {}; }
   __device__ __forceinline__ State up(TileCoord, Nothing) const {
     State s;
 #pragma unroll
@@ -99,10 +96,10 @@ struct LineTiles {
     if (p.exists) look_back_by_lane<Op, true, false>(line, coord.tile, true, storage.kept, column());
   }
   // What came before the lane's line.
-  __device__ __forceinline__ bool begins() const { return Continued && lines.before_gates != nullptr; }
-  __device__ __forceinline__ SoFar<Op> begin(const RunCoord& p) const {
+  __device__ __forceinline__ bool has_before() const { return Continued && lines.before_gates != nullptr; }
+  __device__ __forceinline__ SoFar<Op> before_line(const RunCoord& p) const {
     SoFar<Op> v;
-    v.there = begins();  // uniform
+    v.there = has_before();  // uniform
     if (v.there && p.exists)
       v.value = {static_cast<const Number*>(lines.before_gates)[p.line],
                  static_cast<const Number*>(lines.before_tokens)[p.line]};
@@ -114,8 +111,8 @@ struct LineTiles {
     static_cast<Number*>(lines.total_gates)[p.line] = total.gate;
     static_cast<Number*>(lines.total_tokens)[p.line] = total.token;
   }
-  // The same of a line of 2^k elements that is no longer than a warp's runs. left[k]: the block of 2^k runs left of this
-  // lane's.
+  // The same of a line of 2^k elements that is no longer than a warp's runs. left[k]: the block of 2^k runs left of
+  // this lane's.
   __device__ __forceinline__ void put_short_total(const RunCoord& p, const State& s, Value of_warp,
                                                   const Value (&left)[5]) const {
     const int run = (threadIdx.x & 31) >> layout.log_lines(), n = int(lines.length);
@@ -126,28 +123,14 @@ struct LineTiles {
       for (int k = 0; k < 5; k++)
         if (run == 1 << k && n == Run << k) put_total(p, left[k]);
     } else if (run == 0) {
-      Value total = s.node[Parts];
-#pragma unroll
-      for (int d = 1; 1 << d < Parts; d++)
-        if (n == Run >> d) total = s.node[1 << d];
-      if (n < Part) {
-        Value x[Part];
-        layout.load(x, 0);
-        blocks_of_run<Op, Part>(x);
-        total = n == 1 ? x[0] : n == 2 ? x[1] : x[3];
-      }
-      put_total(p, total);
+      put_total(p, total_in_run<Op, Part>(s.node, n, [&](Value(&x)[Part]) { layout.load(x, 0); }));
     }
   }
 
-  // The fold of everything before a run or tile, and the fold up to its end.
-  struct Around {
-    SoFar<Op> before;
-    Value last;
-  };
-  // The same for the whole tile; `own` is its total.
+  using Around = scan::Around<Op, SoFar<Op>>;
+  // Of the whole tile; `own` is its total.
   __device__ __forceinline__ Around around_tile(const RunCoord& p, unsigned tile, Value own) const {
-    Around a{begin(p), {}};
+    Around a{before_line(p), {}};
     // What stands before the tiles that a step of the binary counter joins with this one: its number ends in ones.
     SoFar<Op> rest = a.before;
     const int ones = __ffs(int(~tile)) - 1;
@@ -163,7 +146,7 @@ struct LineTiles {
     }
 #pragma unroll 1
     for (int k = 0; k < ones; k++) own = Op::combine(storage.kept[k][column()], own);
-    // The last tile, told by its place: nvcc 13.0 compares the number of the tile that is read next with carry.tiles.
+    // The last tile, told by its place: nvcc 13.0 miscompiles tile + 1 == carry.tiles here.
     const bool ends_line = p.start + ((int64_t(Run) * config.runs()) << config.log_warps) >= lines.length;
     if (gives_totals() && ends_line) put_total(p, own);
     rest.append(own);
@@ -181,7 +164,7 @@ struct LineTiles {
       all = around_tile(p, tile, own());
       storage.before_all[column()] = all.before.value;
     } else {
-      all.before = begin(p);
+      all.before = before_line(p);
       if (gives_totals()) put_total(p, own());
     }
     Value x[Warps];
@@ -208,8 +191,8 @@ struct LineTiles {
     const auto* const upto = &warp_total[threadIdx.x >> 5][column()];
     a.last = *upto;
     if (warp > 0) a.before.append(*(upto - Columns));
-    else if (Carried && (coord.tile > 0 || begins()) && p.exists) a.before.append(storage.before_all[column()]);
-    else if (!Carried) a.before = begin(p);
+    else if (Carried && (coord.tile > 0 || has_before()) && p.exists) a.before.append(storage.before_all[column()]);
+    else if (!Carried) a.before = before_line(p);
     Value left[5];
     if constexpr (Layout::kLogLines < 5) runs_of_warp<Op>(s.node[1], left, layout.log_lines());
     if (!Carried && config.log_warps == 0) {  // what stands there is the warp's own total
@@ -232,7 +215,7 @@ struct LineTiles {
     const RunCoord p = layout.run_coord(coord);
     const Around a = around(coord, p, s);
     if (lines.initial == nullptr) return write<false>(p, s, a, Number{});
-    write<true>(p, s, a, p.exists ? Layout::read(lines.initial + p.line * Layout::kSize) : Number{});
+    write<true>(p, s, a, p.exists ? load_native<Element>(lines.initial + p.line * int(sizeof(Element))) : Number{});
   }
   // The folds of the run, part by part. Without an initial state their gates are not needed.
   template <bool Begun>

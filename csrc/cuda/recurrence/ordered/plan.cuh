@@ -11,8 +11,6 @@ class RecurrencePlan {
  public:
   RecurrencePlan(const RecurrenceArgs& args, Context& context)
       : args_(args), context_(context), sms_(multiprocessors(context.device)), shared_(shared_memory(context.device)) {
-    const int64_t size = sizeof(T);
-    const auto bytes = [&](const Strides& s) { return Strides{s.outer * size, s.length * size, s.inner * size}; };
     lines_ = {.gates = static_cast<const char*>(args.gates),
               .tokens = static_cast<const char*>(args.tokens),
               .initial = static_cast<const char*>(args.initial),
@@ -20,9 +18,9 @@ class RecurrencePlan {
               .count = args.outer * args.inner,
               .length = args.length,
               .inner = args.inner,
-              .gate_bytes = bytes(args.gate_strides),
-              .token_bytes = bytes(args.token_strides),
-              .output_bytes = bytes({args.length * args.inner, args.inner, 1}),
+              .gate_bytes = in_bytes(args.gate_strides, sizeof(T)),
+              .token_bytes = in_bytes(args.token_strides, sizeof(T)),
+              .output_bytes = in_bytes({args.length * args.inner, args.inner, 1}, sizeof(T)),
               .before_gates = args.before_gates,
               .before_tokens = args.before_tokens,
               .total_gates = args.total_gates,
@@ -57,7 +55,6 @@ class RecurrencePlan {
  private:
   static constexpr int64_t kRun = Strided<T, true>::Run;
 
-  static bool is_aligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
   // Do the offsets of a run's rows from the first one fit in 32 bits?
   static bool are_near(int64_t row_bytes) { return row_bytes <= INT32_MAX / kRun && -row_bytes <= INT32_MAX / kRun; }
   // Is each row a sequence of whole vectors?

@@ -29,11 +29,6 @@ struct RecurrenceJob {
   __device__ __forceinline__ int64_t element(int64_t position) const {
     return reverse ? length - 1 - position : position;
   }
-  __device__ __forceinline__ static Native<T> read(const char* p) {
-    uint32_t words[(sizeof(T) + 3) / 4];
-    load_words<sizeof(T)>(words, p);
-    return ::torch_reductions::cuda::element<T>(words, 0);
-  }
 
   struct Reader {
     const char *gate, *token;
@@ -47,7 +42,7 @@ struct RecurrenceJob {
     }
     template <bool Linear>
     __device__ __forceinline__ Value value(int k) const {
-      return {read(at<Linear>(gate, gate_step, k)), read(at<Linear>(token, token_step, k))};
+      return {load_native<T>(at<Linear>(gate, gate_step, k)), load_native<T>(at<Linear>(token, token_step, k))};
     }
     template <bool Linear>
     __device__ __forceinline__ void copy(Value* to, int k) const {
@@ -91,7 +86,7 @@ struct RecurrenceJob {
       else end = middle;
     }
     const int64_t count = windows.segments.count, at = (outer * count + (reverse ? count - 1 - s : s)) * inner;
-    const Native<T> h = read(initial + (at + inner_index) * int64_t(sizeof(T)));
+    const Native<T> h = load_native<T>(initial + (at + inner_index) * int64_t(sizeof(T)));
 #pragma unroll
     for (Value& v : x) v.token = Op::apply(v, h);
   }
@@ -99,18 +94,16 @@ struct RecurrenceJob {
 
 template <class T>
 void recur_packed(const RecurrenceArgs& args, Context& context) {
-  const int64_t size = sizeof(T);
-  const auto bytes = [&](const Strides& s) { return Strides{s.outer * size, s.length * size, s.inner * size}; };
   const RecurrenceJob<T> job{static_cast<const char*>(args.gates),
                              static_cast<const char*>(args.tokens),
                              static_cast<const char*>(args.initial),
                              static_cast<char*>(args.output),
                              args.length,
                              args.inner,
-                             bytes(args.gate_strides),
-                             bytes(args.token_strides),
+                             in_bytes(args.gate_strides, sizeof(T)),
+                             in_bytes(args.token_strides, sizeof(T)),
                              args.reverse};
-  run_segments(job, args.segments, args.outer, args.inner, args.reverse, context);
+  run_segments(job, args.segments, args.outer, args.inner, context);
 }
 
 }  // namespace torch_reductions::cuda::recurrence

@@ -1,5 +1,5 @@
 // The linear recurrence of packed segments, of every floating type.
-#include "families.h"
+#include "../instances.h"
 #include "packed.cuh"
 
 namespace torch_reductions::cuda::recurrence {

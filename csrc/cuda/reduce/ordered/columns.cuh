@@ -31,7 +31,7 @@ struct ColumnConfig {
   int width, log_height, log_run;
   unsigned blocks_across;  // blocks side by side
 
-  HOST_DEVICE int log_tile() const { return log_run + log_height; }
+  int log_tile() const { return log_run + log_height; }
   // In shared memory: for each column the totals of its runs, then its digits.
   size_t values() const { return size_t(width) * ((1 << log_height) + log_tile() + 1); }
 };
@@ -47,8 +47,8 @@ __device__ __forceinline__ void column_block(const Input<T, Op, G>& source, type
   column_trees<R, V>(source, v, words, index);
 }
 
-template <class Value, class Partial, int V>
-__device__ __forceinline__ void put(Value* to, const Partial (&v)[V]) {
+template <class Value, int V>
+__device__ __forceinline__ void put(Value* to, const Value (&v)[V]) {
 #pragma unroll
   for (int e = 0; e < V; e++) to[e] = v[e];
 }

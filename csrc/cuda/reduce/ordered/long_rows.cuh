@@ -40,14 +40,14 @@ __device__ __forceinline__ typename S::Value fold_tile(const S& source, const ch
   if constexpr (!kOrdered) wait[0][0] = Op::identity();
   for (int u = 0; u << LogUnit < count; u++) {
     const int first = u << LogUnit;
-    Value q[kGroups<S>];
+    Value q[S::kGroups];
     load_unit(source, q, p + start * S::kBytes, first, count - first, lane, index + start);
     if (first + (1 << LogUnit) <= count) {
       if constexpr (kOrdered) {
         Value v[1] = {unit_total<Op>(q, lane)};
         push<Op, 1>(wait, v, u);
       } else {
-        wait[0][0] = Op::combine(wait[0][0], tree<Op, kGroups<S>>(q));
+        wait[0][0] = Op::combine(wait[0][0], tree<Op, S::kGroups>(q));
       }
     } else {
       const int64_t at = start + first;
@@ -92,12 +92,12 @@ __device__ __forceinline__ typename S::Value fold_whole_tile(const S& source, co
   const uint64_t policy = evict_first();
   Value mine = Op::identity();  // lane u: the total of unit u
   for (int u = 0; u < units; u++) {
-    uint32_t words[kGroups<S>][4];
+    uint32_t words[S::kGroups][4];
 #pragma unroll
-    for (int j = 0; j < kGroups<S>; j++) load16(words[j], p + j * 512, policy);
-    Value q[kGroups<S>];
+    for (int j = 0; j < S::kGroups; j++) load16(words[j], p + j * 512, policy);
+    Value q[S::kGroups];
 #pragma unroll
-    for (int j = 0; j < kGroups<S>; j++) q[j] = vector_tree(source, words[j], index + j * 32 * S::E);
+    for (int j = 0; j < S::kGroups; j++) q[j] = vector_tree(source, words[j], index + j * 32 * S::E);
     const Value v = unit_total<Op>(q, lane);
     if (lane == u) mine = v;
     p += kUnitBytes<S>;

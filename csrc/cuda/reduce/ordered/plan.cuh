@@ -22,13 +22,13 @@ class Plan {
   static constexpr bool kLongIndex = std::is_same_v<Op, ArgMaxLongOf<T>>;  // more than 2^32 elements
   static constexpr bool kShifted = std::is_same_v<T, float> && std::is_same_v<Op, SumOf<T>>;
   static constexpr int kVector = sizeof(T) < 4 ? 4 / sizeof(T) : 1;  // results per lane in the ring: a word or more
-  static constexpr bool kWords = kVector == 2 && !kArg<S> && !kLongIndex;  // a word at a time without the ring too
+  static constexpr bool kWords = kVector == 2 && !kArg<S>;           // a word at a time without the ring too
   // Words are read faster without the ring where a warp's 128 bytes of a row are not one line.
   static constexpr int kRowMultiple = sizeof(T) < 4 ? 16 : 128;
 
  public:
   Plan(const ReduceArgs& args, Context& context)
-      : args_(args), context_(context), sms_(multiprocessors(context.device)) {
+      : args_(args), context_(context), sms_(multiprocessors(context.device)), results_(args.outer * args.inner) {
     const bool flipped = args.function == Function::amin || args.function == Function::argmin;
     source_ = {flipped ? kFlip<Native<T>> : 0, args.input_dtype == Dtype::int8 ? 128 : 0};
     out_ = {args.output, args.output_dtype, flipped, args.function == Function::mean ? args.length : 0};
@@ -50,34 +50,32 @@ class Plan {
  private:
   // The length is contiguous.
   bool rows_of_memory() {
-    const int64_t rows = args_.outer * args_.inner, length = args_.length;
+    const int64_t rows = results_, length = args_.length;
     const bool packed = (args_.inner == 1 || args_.inner_stride == length) &&
                         (args_.outer == 1 || args_.outer_stride == length * args_.inner);
     const bool in_vectors =
         length > 1 && (length & (length - 1)) == 0 && length <= S::E && rows % (S::E / length) == 0 && aligned(0);
-    if (packed && in_vectors && rows > 1) vector_rows(rows);
+    if (packed && in_vectors && rows > 1) vector_rows();
     else if (packed && rows > 1 && length <= kThreadRow && (length * sizeof(T) <= 512 || rows < sms_))
-      short_rows<false>(rows);
-    else if (packed && rows >= sms_ && length <= kLanesRow) short_rows<true>(rows);
+      short_rows<false>();
+    else if (packed && rows >= sms_ && length <= kLanesRow) short_rows<true>();
     else if (length <= 32 && rows > sms_) return false;
-    else if (length <= 1 << kLogUnit<ByWarps> && (rows >= sms_ * 8 || length < 1 << kLogUnit<S>)) warp_rows(rows);
-    else if (whole_tiles(rows)) return true;
-    else if (length <= 32 << kLogUnit<ByWarps> && rows >= sms_ * 8) warp_rows(rows);
-    else split_rows<ByWarps, false>(rows);
+    else if (length <= 1 << kLogUnit<ByWarps> && (rows >= sms_ * 8 || length < 1 << kLogUnit<S>)) warp_rows();
+    else if (whole_tiles()) return true;
+    else if (length <= 32 << kLogUnit<ByWarps> && rows >= sms_ * 8) warp_rows();
+    else split_rows<ByWarps, false>();
     return true;
   }
 
-  bool whole_tiles(int64_t rows) {
+  bool whole_tiles() {
     if constexpr (IsIndexed<Value>::value) return false;
-    else return split_rows<S, true>(rows);
+    else return split_rows<S, true>();
   }
 
   // Are rows whole words, of which as many blocks can be made as of single columns?
   bool reads_words() const {
-    const int64_t results = args_.outer * args_.inner;
-    return args_.inner_stride == 1 && args_.inner % kVector == 0 && aligned(args_.length_stride, 4) &&
-           (args_.outer == 1 || aligned(args_.outer_stride, 4)) &&
-           (ceil_div(results / kVector, 32) >= busy() || ceil_div(results, 32) < busy());
+    return args_.inner_stride == 1 && args_.inner % kVector == 0 && rows_aligned(4) &&
+           (ceil_div(results_ / kVector, 32) >= busy() || ceil_div(results_, 32) < busy());
   }
   int64_t busy() const { return max(1, sms_ * 9 / 10); }  // blocks that keep the device at work
 
@@ -90,24 +88,19 @@ class Plan {
       few_columns();
       return true;
     }
-    if (length < 1 << kLogFewRows && args_.outer * inner >= sms_ * 32) {
-      constexpr int kBytes = kFewRowsVector<S> * int(sizeof(T));
-      if (inner % kFewRowsVector<S> == 0 && aligned(args_.length_stride, kBytes) &&
-          (args_.outer == 1 || aligned(args_.outer_stride, kBytes)))
-        few_rows<true>();
+    if (length < 1 << kLogFewRows && results_ >= sms_ * 32) {
+      if (inner % kFewRowsVector<S> == 0 && rows_aligned(kFewRowsVector<S> * int(sizeof(T)))) few_rows<true>();
       else few_rows<false>();
       return true;
     }
-    const int64_t groups = args_.outer * inner / kVector;
     if constexpr (sizeof(T) <= 4)
-      if (aligned(args_.length_stride) && (args_.outer == 1 || aligned(args_.outer_stride)) &&
-          row_bytes % kRowMultiple == 0 && (args_.outer == 1 || inner % (32 * kVector) == 0) && groups >= 32 &&
-          length >= 256) {
+      if (rows_aligned() && row_bytes % kRowMultiple == 0 && (args_.outer == 1 || inner % (32 * kVector) == 0) &&
+          results_ / kVector >= 32 && length >= 256) {
         ring_columns();
         return true;
       }
     if constexpr (kShifted)
-      if (inner >= 256 && inner % 32 != 0 && length >= 256 && args_.outer * inner >= 128 * sms_) {
+      if (inner >= 256 && inner % 32 != 0 && length >= 256 && results_ >= 128 * sms_) {
         shifted_columns();
         return true;
       }
@@ -118,23 +111,28 @@ class Plan {
   bool aligned(int64_t stride, int bytes = 16) const {
     return reinterpret_cast<uintptr_t>(args_.input) % bytes == 0 && stride * int64_t(sizeof(T)) % bytes == 0;
   }
+  // Do all rows of neighbouring results begin so?
+  bool rows_aligned(int bytes = 16) const {
+    return aligned(args_.length_stride, bytes) && (args_.outer == 1 || aligned(args_.outer_stride, bytes));
+  }
+  int64_t tiles(int log_tile) const { return ceil_div(args_.length, int64_t(1) << log_tile); }
 
-  void vector_rows(int64_t rows) {
-    const int64_t vectors = rows * args_.length / S::E;
+  void vector_rows() {
+    const int64_t vectors = results_ * args_.length / S::E;
     launch(&reduce::vector_rows<S>, ceil_div(vectors, kShortThreads * 2), kShortThreads, 0, context_.stream, source_,
            data(), out_, vectors, log2_of(int(args_.length)));
   }
 
   template <bool Lanes>
-  void short_rows(int64_t rows) {
+  void short_rows() {
     const int64_t row_bytes = args_.length * int64_t(sizeof(T));
     // As many as the stage holds: one that is not full keeps less in flight.
     int64_t per_block = (kStageBytes<Lanes> - (aligned(args_.length) ? 0 : 16)) / row_bytes;
-    per_block = max(int64_t(1), min(per_block, ceil_div(rows, sms_)));
+    per_block = max(int64_t(1), min(per_block, ceil_div(results_, sms_)));
     const int padding = Lanes ? kPadding<sizeof(T)> : padding_of_rows<sizeof(T)>(int(row_bytes));
     const size_t bytes = padded<sizeof(T)>(int(per_block * row_bytes) + 16, padding) + 16;
-    launch(&reduce::short_rows<S, Lanes>, ceil_div(rows, per_block), kShortThreads, bytes, context_.stream, source_,
-           data(), out_, rows, int(args_.length), int(per_block), padding);
+    launch(&reduce::short_rows<S, Lanes>, ceil_div(results_, per_block), kShortThreads, bytes, context_.stream, source_,
+           data(), out_, results_, int(args_.length), int(per_block), padding);
   }
 
   // Groups of V neighbouring lines as one.
@@ -145,28 +143,27 @@ class Plan {
     return {data(), args_.inner / V, args_.outer_stride * size, inner_bytes, length_bytes};
   }
 
-  void warp_rows(int64_t rows) {
-    launch(&reduce::warp_rows<ByWarps>, ceil_div(rows, kRowThreads / 32), kRowThreads, 0, context_.stream,
-           ByWarps{source_.flip, source_.sign}, lines(), out_, rows, int(args_.length));
+  void warp_rows() {
+    launch(&reduce::warp_rows<ByWarps>, ceil_div(results_, kRowThreads / 32), kRowThreads, 0, context_.stream,
+           ByWarps{source_.flip, source_.sign}, lines(), out_, results_, int(args_.length));
   }
 
-  // The tiles and the tile state of `lines` lines.
-  Split split(int64_t length, int log_tile, int64_t lines) {
-    Split split{length, log_tile, unsigned(lines), unsigned(ceil_div(length, int64_t(1) << log_tile)), {}};
-    if (lines > UINT32_MAX) fail("more than 2^32 results");
-    if (split.tiles > 1) split.tile_state = context_.tile_state(lines * split.words_of_line() * kTaggedWords<Value>);
+  // The tiles of all lines, and their state.
+  Split split(int log_tile) {
+    Split split{args_.length, log_tile, unsigned(results_), unsigned(tiles(log_tile)), {}};
+    if (results_ > UINT32_MAX) fail("more than 2^32 results");
+    if (split.tiles > 1) split.tile_state = context_.tile_state(results_ * split.words_of_line() * kTaggedWords<Value>);
     return split;
   }
 
   // One block per tile, the largest that leaves three or more tiles per multiprocessor; or one per row where there are
   // many rows.
   template <class Source, bool Whole>
-  bool split_rows(int64_t rows) {
-    const int64_t length = args_.length;
-    const auto tiles_of = [&](int log_tile) { return rows * ceil_div(length, int64_t(1) << log_tile); };
+  bool split_rows() {
+    const int64_t rows = results_, length = args_.length;
     int log_warps = kLogRowWarps, log_units = sizeof(T) < 4 ? 3 : 4;
     const auto log_tile = [&] { return kLogUnit<Source> + log_warps + log_units; };
-    while (log_units > 0 && tiles_of(log_tile()) < sms_ * 3) log_units--;
+    while (log_units > 0 && rows * tiles(log_tile()) < sms_ * 3) log_units--;
     while (log_units < (Whole ? kLogWholeUnits : kLogWarpUnits) && rows >= sms_ * 8 &&
            length > int64_t(1) << log_tile())
       log_units++;
@@ -176,7 +173,7 @@ class Plan {
     if (Whole &&
         !(length % tile == 0 && aligned(args_.outer_stride) && (args_.inner == 1 || aligned(args_.inner_stride))))
       return false;
-    const Split split = this->split(length, log_tile(), rows);
+    const Split split = this->split(log_tile());
     const unsigned threads = 32u << log_warps;
     launch(&reduce::split_rows<Source, Whole>, rows * split.tiles + split.readers(threads), threads, 0, context_.stream,
            Source{source_.flip, source_.sign}, lines(), out_, log_tile() - log_warps, split);
@@ -191,12 +188,11 @@ class Plan {
     const auto log_step = [&] { return log2_of(rows_at_once(sizeof(T))) + config.log_height; };
     while (inner << (config.log_height + 1) <= kFewThreads && int64_t(1) << log_step() < args_.length)
       config.log_height++;
-    const auto tiles = [&](int log_tile) { return args_.outer * ceil_div(args_.length, int64_t(1) << log_tile); };
     while (config.log_steps < kLogMaxSteps && int64_t(1) << (log_step() + config.log_steps) < args_.length &&
-           tiles(log_step() + config.log_steps + 1) >= sms_ * 8)
+           args_.outer * tiles(log_step() + config.log_steps + 1) >= sms_ * 8)
       config.log_steps++;
     const int log_tile = log_step() + config.log_steps;
-    const Split split = this->split(args_.length, log_tile, args_.outer * inner);
+    const Split split = this->split(log_tile);
     const unsigned threads = unsigned(ceil_div(inner << config.log_height, 32) * 32);
     const size_t staged = config.stage_bytes(size) + (inner << config.log_height) * sizeof(Value),
                  ragged = inner * ((1 << config.log_height) + log_tile + 1) * sizeof(Value);
@@ -207,66 +203,62 @@ class Plan {
   template <bool Packed>
   void few_rows() {
     constexpr int V = FewRows<S, Packed>::V, Load = Packed ? V : 1;
-    const int64_t results = args_.outer * args_.inner;
-    launch(&reduce::few_rows<S, Packed>, ceil_div(results, int64_t(kFewRowsThreads) * V), kFewRowsThreads, 0,
-           context_.stream, source_, lines(Load), results / Load, out_, int(args_.length),
+    launch(&reduce::few_rows<S, Packed>, ceil_div(results_, int64_t(kFewRowsThreads) * V), kFewRowsThreads, 0,
+           context_.stream, source_, lines(Load), results_ / Load, out_, int(args_.length),
            reinterpret_cast<uintptr_t>(args_.output) % 16 == 0);
   }
 
   // A block of `width` groups of V columns, as high as its threads allow and the length feeds, of the longest runs.
   template <int V, bool Staged>
   ColumnConfig column_config(int64_t width) const {
-    const int64_t groups = args_.outer * args_.inner / V;
-    ColumnConfig config{int(width), 0, kLogMaxRun<S, V>, unsigned(ceil_div(groups, width))};
+    ColumnConfig config{int(width), 0, kLogMaxRun<S, V>, unsigned(ceil_div(results_ / V, width))};
     while (width << (config.log_height + 1) <= kColumnThreads<S, V, Staged> &&
            int64_t(1) << (kLogBatch<S, V, Staged> + config.log_height) < args_.length)
       config.log_height++;
     return config;
   }
 
-  int64_t column_tiles(const ColumnConfig& config) const {
-    return config.blocks_across * ceil_div(args_.length, int64_t(1) << config.log_tile());
-  }
+  int64_t column_tiles(const ColumnConfig& config) const { return config.blocks_across * tiles(config.log_tile()); }
 
   // Any layout: 32 groups of V results or more side by side, and no more tiles than it takes to keep every
   // multiprocessor busy.
   template <int V>
   void columns() {
     constexpr int kBytes = V * sizeof(T);
-    const int64_t results = args_.outer * args_.inner / V, busy = this->busy();
-    const int64_t bytes_per_block = results * args_.length * kBytes / busy;
-    // The widest block, from 128 down to 32 columns, that gives every multiprocessor one. Where none does, the length
-    // is split, and large inputs are read in blocks of 128 columns: fewer regions of memory are open at a time.
-    int64_t width = min(results, int64_t(128)), narrow = width;
-    while (narrow >= 64 && ceil_div(results, narrow) < busy) narrow = ceil_div(narrow, 2);
-    if (ceil_div(results, narrow) >= busy || bytes_per_block < 128 << 10) width = narrow;
+    const int64_t groups = results_ / V, busy = this->busy();
+    const int64_t bytes_per_block = groups * args_.length * kBytes / busy;
+    // The widest block, from 128 down to 32 groups, that gives every multiprocessor one. Where none does, the length
+    // is split, and large inputs are read in blocks of 128 groups: fewer regions of memory are open at a time.
+    int64_t width = min(groups, int64_t(128)), narrow = width;
+    while (narrow >= 64 && ceil_div(groups, narrow) < busy) narrow = ceil_div(narrow, 2);
+    if (ceil_div(groups, narrow) >= busy || bytes_per_block < 128 << 10) width = narrow;
     // Narrower rather than split where a multiprocessor has room for several blocks: readers of many lines cost more.
     const int64_t fill_all = busy * (1024 / kColumnThreads<S, V, false>);
-    while (width >= 64 && ceil_div(results, width) >= busy && ceil_div(results, width) < fill_all) width /= 2;
+    while (width >= 64 && ceil_div(groups, width) >= busy && ceil_div(groups, width) < fill_all) width /= 2;
     // Or half of it, where the last blocks would have most multiprocessors wait for them.
-    const auto rounds = [&](int64_t width) { return ceil_div(ceil_div(results, width), int64_t(sms_)); };
-    if (width >= 64 && ceil_div(results, width) >= busy && rounds(width / 2) < 1.6 * rounds(width)) width /= 2;
+    const auto rounds = [&](int64_t width) { return ceil_div(ceil_div(groups, width), int64_t(sms_)); };
+    if (width >= 64 && ceil_div(groups, width) >= busy && rounds(width / 2) < 1.6 * rounds(width)) width /= 2;
     // Or narrower where the length is split, and the last block or the threads beside its columns would be idle.
     const auto used = [&](int64_t width) {
       const ColumnConfig config = column_config<V, false>(width);
-      return double(results) / (double(config.blocks_across) * config.width) * (config.width << config.log_height);
+      return double(groups) / (double(config.blocks_across) * config.width) * (config.width << config.log_height);
     };
-    if (ceil_div(results, width) < busy && bytes_per_block >= 16 << 10)
+    if (ceil_div(groups, width) < busy && bytes_per_block >= 16 << 10)
       for (int64_t other = 64; other >= 32; other /= 2)
         if (other < width && used(other) > 1.25 * used(width)) width = other;
     ColumnConfig config = column_config<V, false>(width);
-    if (config.log_height == 0) config = column_config<V, false>(min(results, int64_t(256)));
+    if (config.log_height == 0) config = column_config<V, false>(min(groups, int64_t(256)));
     // Smaller blocks where the length is split and little of it is left for each: then one merges while others read.
-    if (ceil_div(results, width) < busy && bytes_per_block < 416 << 10 && config.width << config.log_height > 512 &&
+    if (ceil_div(groups, width) < busy && bytes_per_block < 416 << 10 && config.width << config.log_height > 512 &&
         args_.length > int64_t(1) << (kLogBatch<S, V, false> + config.log_height))
       config.log_height--;
     // Where there are threads enough, one takes a column: none waits for a shorter run, or merges.
-    if (results >= sms_ * 1024 && (kArg<S> || args_.length <= int64_t(1) << kLogMaxRun<S, V>)) {
+    if (groups >= sms_ * 1024 && (kArg<S> || args_.length <= int64_t(1) << kLogMaxRun<S, V>)) {
       const int64_t across = kArg<S> ? 256 : 128;
-      config = {int(across), 0, kLogMaxRun<S, V>, unsigned(ceil_div(results, across))};
+      config = {int(across), 0, kLogMaxRun<S, V>, unsigned(ceil_div(groups, across))};
     }
-    // Blocks so small that all of them run at once, as far as threads still read enough: while one merges its runs others
-    // read, and none waits for a few. Where they are too many for that, long ones stay as they are.
+    // Blocks so small that all of them run at once, as far as threads still read enough: while one merges its runs
+    // others read, and none waits for a few. Where they are too many for that, long ones stay as they are.
     const bool is_short = width * args_.length * kBytes <= 512 << 10;
     const int least = args_.length <= 64 ? 128 : is_short || kBytes >= 4 ? 256 : 512;
     constexpr int kResident = kColumnThreads<S, V, false> * kColumnBlocks<S, V, false>;
@@ -300,11 +292,10 @@ class Plan {
     while (config.log_run > 0 && int64_t(1) << (config.log_tile() - 1) >= args_.length) config.log_run--;
     size_t bytes = config.values() * V * sizeof(Value);
     if (Staged) bytes = max(bytes, size_t(kStages * kStageBytesOfWarp) << config.log_height);
-    const int64_t results = args_.outer * args_.inner;
-    const Split split = this->split(args_.length, config.log_tile(), results);
+    const Split split = this->split(config.log_tile());
     const unsigned threads = unsigned(ceil_div(config.width << config.log_height, 32) * 32);
     launch(&reduce::columns<S, V, Staged>, int64_t(config.blocks_across) * split.tiles + split.readers(threads),
-           threads, bytes, context_.stream, source_, lines(V), results / V, out_, config, split);
+           threads, bytes, context_.stream, source_, lines(V), results_ / V, out_, config, split);
   }
 
   // Many columns: blocks of 128, the length is not split.
@@ -325,6 +316,7 @@ class Plan {
   const ReduceArgs& args_;
   Context& context_;
   const int sms_;
+  const int64_t results_;
   S source_;
   Output out_;
 };

@@ -9,41 +9,38 @@ namespace torch_reductions::cuda::reduce {
 inline constexpr int kRowThreads = 256;  // of warp_rows
 
 template <class S>
-inline constexpr int kGroups = S::kGroups;
-template <class S>
-inline constexpr int kUnitBytes = kGroups<S> * 512;
+inline constexpr int kUnitBytes = S::kGroups * 512;
 
 template <class S>
-inline constexpr int kLogUnit = 5 + log2_of(kGroups<S>) + kLogE<S>;  // elements
+inline constexpr int kLogUnit = 5 + log2_of(S::kGroups) + kLogE<S>;  // elements
 
 // The n elements from number `first` of a tile on; q[j] is the tree over vector j * 32 + lane. Loads are aligned ones
 // that hold at least one of the elements; where the elements are not aligned, vectors are shifted across lanes. What
 // lies past n is garbage, and never reaches a digit.
-template <class T, class Op, int G>
-__device__ __forceinline__ void load_unit(const Input<T, Op, G>& source, typename Op::Value (&q)[G], const char* tile,
+template <class S>
+__device__ __forceinline__ void load_unit(const S& source, typename S::Value (&q)[S::kGroups], const char* tile,
                                           int64_t first, int n, int lane, int64_t index) {
-  using S = Input<T, Op, G>;
-  constexpr int Groups = kGroups<S>;
   const char* p = tile + first * S::kBytes;
   index += first;
   const int shift = int(reinterpret_cast<uintptr_t>(p) & 15), end = n * S::kBytes + shift;  // in bytes
   const char* aligned = p - shift;
   const uint64_t policy = evict_first();
-  uint32_t words[Groups][4];
+  uint32_t words[S::kGroups][4];
 #pragma unroll
-  for (int j = 0; j < Groups; j++) load16(words[j], aligned + (j * 32 + lane) * 16, policy, (j * 32 + lane) * 16 < end);
+  for (int j = 0; j < S::kGroups; j++)
+    load16(words[j], aligned + (j * 32 + lane) * 16, policy, (j * 32 + lane) * 16 < end);
   if (shift != 0) {  // uniform in the warp
     uint32_t over[4];
     load16(over, aligned + kUnitBytes<S>, policy, lane == 0 && kUnitBytes<S> < end);
     const auto from_next = [&](int j, int i) {  // word i of the next vector
-      const uint32_t next = j + 1 < Groups ? words[j + 1 < Groups ? j + 1 : j][i] : over[i];
+      const uint32_t next = j + 1 < S::kGroups ? words[j + 1 < S::kGroups ? j + 1 : j][i] : over[i];
       return __shfl_sync(kFullWarp, lane == 0 ? next : words[j][i], (lane + 1) & 31);
     };
     const auto shifted =
         [&](auto known) {  // how many words, where the compiler is to know it: then nothing is selected
           constexpr int Words = known.value;
 #pragma unroll
-          for (int j = 0; j < Groups; j++) {
+          for (int j = 0; j < S::kGroups; j++) {
             if (j * 32 * 16 >= end) continue;  // uniform
             uint32_t both[8] = {};
 #pragma unroll
@@ -66,7 +63,7 @@ __device__ __forceinline__ void load_unit(const Input<T, Op, G>& source, typenam
       });
   }
 #pragma unroll
-  for (int j = 0; j < Groups; j++) q[j] = vector_tree(source, words[j], index + (j * 32 + lane) * S::E);
+  for (int j = 0; j < S::kGroups; j++) q[j] = vector_tree(source, words[j], index + (j * 32 + lane) * S::E);
 }
 
 // Of the n elements from p on, the lane's one of those behind the last whole vector; p's element stands at `index`.
@@ -81,18 +78,18 @@ template <class S>
 struct Tail {
   using Op = typename S::Op;
   using Value = typename S::Value;
-  static constexpr int kVector = kLogE<S>, kLogGroups = log2_of(kGroups<S>);
+  static constexpr int kVector = kLogE<S>, kLogGroups = log2_of(S::kGroups);
   Value group[kLogGroups], vector[5], last[kVector];
   int group_lane, vector_lane, last_lane;  // where group[], vector[] and last[] are valid
 
-  __device__ __forceinline__ Tail(const Value (&q)[kGroups<S>], Value rest, int r, int lane) {
+  __device__ __forceinline__ Tail(const Value (&q)[S::kGroups], Value rest, int r, int lane) {
     group_lane = r >> (5 + kVector), vector_lane = r >> kVector & 31, last_lane = r & (S::E - 1);
 #pragma unroll
     for (int k = 0; k < kLogGroups; k++) group[k] = Op::identity();
     if (group_lane > 0) lane_digits<Op, kLogGroups>(group_totals<Op>(q, lane), group_lane, group, lane);  // uniform
     Value v = q[0];
 #pragma unroll
-    for (int j = 1; j < kGroups<S>; j++) {
+    for (int j = 1; j < S::kGroups; j++) {
       const Value other = q[j];
       if (j == group_lane) v = other;
     }
@@ -127,7 +124,7 @@ __device__ __forceinline__ typename S::Value fold_in_warp(const S& source, const
   Value mine = Op::identity(), folded = Op::identity();
   for (int u = 0; u << LogUnit < n; u++) {
     const int first = u << LogUnit;
-    Value q[kGroups<S>];
+    Value q[S::kGroups];
     load_unit(source, q, p, first, n - first, lane, 0);
     if (u < units) {
       const Value v = unit_total<Op>(q, lane);

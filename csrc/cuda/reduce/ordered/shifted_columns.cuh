@@ -50,16 +50,10 @@ __device__ __forceinline__ void column_block(const Shifted<T, Op>& source, typen
       realign<false>(words[i], shift);
     }
   }
-#pragma unroll
-  for (int e = 0; e < V; e++) {
-    typename Op::Value x[R];
-#pragma unroll
-    for (int i = 0; i < R; i++) x[i] = source.value(words[i], e, index + i);
-    v[e] = tree<Op, R>(x);
-  }
+  column_trees<R, V>(source, v, words, index);
 }
 
-// Many columns whose rows are not aligned: one block per tile of 128 columns of one outer index, all of the length.
+// A block per tile of 128 columns of one outer index, all of the length.
 template <class T, class Op>
 __global__ void __launch_bounds__(256, 2)
     shifted_columns(Input<T, Op> input, const char* data, Output out, int64_t outer_bytes, int64_t length_bytes,

@@ -99,7 +99,7 @@ struct Staged {
 };
 
 // A row takes 8 or 16 lanes, 32 elements each.
-__device__ __host__ __forceinline__ int log_lanes(int length) { return length < 256 ? 3 : 4; }
+__device__ __forceinline__ int log_lanes(int length) { return length < 256 ? 3 : 4; }
 
 // The fold of a row; valid in the lane that the row ends in, `sub` being the lane's number in it. With 8 lanes the
 // fourth xor step brings another row's total, which no digit takes: the row is shorter than 8 * 32.

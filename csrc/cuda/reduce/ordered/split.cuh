@@ -56,6 +56,15 @@ __device__ __forceinline__ typename Op::Value fold_set_digits(typename Op::Value
   return base;
 }
 
+// Block number `index` of 2^first values joins the digits that wait: the binary counter.
+template <class Op>
+__device__ __forceinline__ void count_block(typename Op::Value* digit, int first, int64_t index,
+                                            typename Op::Value block) {
+  int k = first;
+  for (; index >> (k - first) & 1; k++) block = Op::combine(digit[k], block);
+  digit[k] = block;
+}
+
 // The n <= kWarpReads totals from `words` on: x[i] is number lane * kLaneReads + i, or the identity past the end.
 // Returns whether the whole warp has all of them.
 template <class Op>
@@ -165,10 +174,8 @@ __device__ __forceinline__ typename Op::Value fold_line_by_block(const uint64_t*
           static_for<5>([&](auto k) {
             if (k.value < log_warps) digit[kLogWarpReads + k.value] = steps[k.value];
           });
-      } else if (lane == 0) {  // a whole round: the binary counter
-        int k = log_round;
-        for (; round >> (k - log_round) & 1; k++) v = Op::combine(digit[k], v);
-        digit[k] = v;
+      } else if (lane == 0) {  // a whole round
+        count_block<Op>(digit, log_round, round, v);
       }
     }
     __syncthreads();

@@ -99,9 +99,9 @@ __device__ __forceinline__ typename S::Value vector_tree(const S& source, const 
 
 // v[e], the balanced tree over R <= 256 rows of column e: words[i] are the elements of V neighbouring columns in row i,
 // which stands at `index` + i.
-template <int R, int V, class S, class Result>
-__device__ __forceinline__ void column_trees(const S& source, Result (&v)[V],
-                                             const uint32_t (&words)[R][(V * S::kBytes + 3) / 4], int64_t index) {
+template <int R, int V, class S, int W>
+__device__ __forceinline__ void column_trees(const S& source, typename S::Value (&v)[V], const uint32_t (&words)[R][W],
+                                             int64_t index) {
   using T = typename S::Element;
   using Op = typename S::Op;
   constexpr int Words = V * S::kBytes / 4;  // 0: less than one

@@ -1,8 +1,8 @@
 // Any layout: lanes are neighbouring lines.
 //
 // A warp copies runs of its lines into shared memory, where each thread reads a run of one line, twice: for its total,
-// and to scan it in registers, part by part: few of them, so that many threads are resident, of the general kernel
-// three blocks. Where to combine is dear, the run stays in registers in between.
+// and to scan it in registers, part by part: few of them, so that many threads are resident. Where to combine is dear,
+// the run stays in registers in between.
 //
 // Local:   scan_columns (16 bytes): of extremes of halves, three of whose blocks of 32 lines fit
 #pragma once
@@ -25,7 +25,7 @@ inline constexpr int kRun = kIsDear<Op>                                  ? kDear
                             : sizeof(Value) == 8                         ? 16
                                                                          : 8;
 
-// Blocks that a multiprocessor holds. LogAdd needs registers for itself.
+// Blocks that a multiprocessor holds.
 template <class Op, int Width, class Value = typename Op::Value>
 inline constexpr int kColumnBlocks = sizeof(Value) == 4 || (Width > 0 && IsIndexed<Value>::value) ? 3
                                      : sizeof(Value) == 8                                         ? 2
@@ -97,18 +97,12 @@ struct ColumnTiles {
   __device__ __forceinline__ bool leads() const { return (threadIdx.x & 31) < 1 << log_lines(); }
   __device__ __forceinline__ int warp_of_strip() const { return (threadIdx.x >> 5) & ((1 << config.log_warps) - 1); }
 
-  struct TileCoord {
-    unsigned group, tile;
-  };
   struct RunCoord {
     int64_t strip, line;
     int64_t first, start;  // positions: where the warp's runs begin, and this thread's
     bool exists;
   };
-  __device__ __forceinline__ TileCoord coord(unsigned number) const {  // neighbouring strips run at the same time
-    const unsigned tile = config.groups.div(number);
-    return {number - tile * config.groups.divisor, tile};
-  }
+  __device__ __forceinline__ TileCoord coord(unsigned number) const { return tile_coord(config.groups, number); }
   __device__ __forceinline__ RunCoord run_coord(TileCoord coord) const {
     RunCoord p;
     p.strip =
@@ -156,13 +150,8 @@ struct ColumnTiles {
       }
     } else {
 #pragma unroll 4
-      for (int v = lane * int(sizeof(T)); v < n; v += 32 * int(sizeof(T))) copy<Async>(to + v, from + v);
+      for (int v = lane * int(sizeof(T)); v < n; v += 32 * int(sizeof(T))) copy_one<T, Async>(to + v, from + v);
     }
-  }
-  template <bool Async>
-  __device__ __forceinline__ static void copy(char* to, const char* from) {
-    if constexpr (Async && sizeof(T) >= 4) cp_async<sizeof(T)>(to, from);
-    else *reinterpret_cast<T*>(to) = *reinterpret_cast<const T*>(from);
   }
   // The rows of run r of this warp, clipped to the line's `all` positions; they are contiguous in memory.
   struct Rows {
@@ -198,7 +187,7 @@ struct ColumnTiles {
       for (int i = there; i < Run; i++) *reinterpret_cast<T*>(to + i * step()) = T{};
     }
   }
-  // Prefetches into the L2 what begin() will read, a row per lane.
+  // Prefetches into the L2 what load_hidden() will read, a row per lane.
   __device__ __forceinline__ void prefetch_mask(const RunCoord& p) const {
     const int64_t line = p.line - column();
     if (line >= count) return;
@@ -256,13 +245,13 @@ struct ColumnTiles {
     char* to = mine();
     const int there = within(lines.length - p.start);
 #pragma unroll 4
-    for (int i = 0; i < there; i++, to += row_bytes(), from += row) copy<true>(to, from);
+    for (int i = 0; i < there; i++, to += row_bytes(), from += row) copy_one<T>(to, from);
   }
 
   // The masked elements of this thread's run.
   using Hidden = uint32_t;
   static_assert(Run <= 32);
-  __device__ __forceinline__ Hidden begin(TileCoord coord) const {
+  __device__ __forceinline__ Hidden load_hidden(TileCoord coord) const {
     if (!masks<Value>(lines)) return 0;
     const RunCoord p = run_coord(coord);
     const auto [outer, inner] = index(p.line);
@@ -324,15 +313,6 @@ struct ColumnTiles {
   __device__ __forceinline__ int needed() const {
     return lines.results >= Run ? Run : lines.results <= kLeast ? kLeast : 2 << highest_bit(lines.results - 1);
   }
-  // The runs of a line that lie in one warp.
-  __device__ __forceinline__ Value up_warp(Value total, Value (&keep)[5]) const {
-#pragma unroll
-    for (int k = 0; k < 5; k++) {
-      keep[k] = Op::identity();
-      if (log_lines() + k < 5) left_block<Op>(total, keep[k], log_lines() + k, threadIdx.x);  // uniform
-    }
-    return total;
-  }
   __device__ __forceinline__ State up(TileCoord coord, Hidden hidden) const {
     const RunCoord p = run_coord(coord);
     State s;
@@ -358,7 +338,8 @@ struct ColumnTiles {
       tree_up<Op, Parts>(s.node);
       total = s.node[1];
     }
-    s.of_warp = up_warp(total, s.keep);
+    left_blocks<Op>(total, s.keep, log_lines(), 5, threadIdx.x);
+    s.of_warp = total;
     if (leads()) warp_total[threadIdx.x >> 5][threadIdx.x & 31] = s.of_warp;
     return s;
   }
@@ -379,17 +360,14 @@ struct ColumnTiles {
     if (leads()) look_back_by_lane<Op, kHalves, true>(line, coord.tile, p.exists, kept, column());
   }
 
-  // The folds of what stands before this thread's run, and of all up to its end.
-  struct Ends {
-    Value before, after;
-  };
-  __device__ __forceinline__ Ends ends_of_run(TileCoord coord, const RunCoord& p, const State& s) const {
+  // Of this thread's run.
+  __device__ __forceinline__ Around<Op> around_run(TileCoord coord, const RunCoord& p, const State& s) const {
     const int lane = threadIdx.x & 31, warp = warp_of_strip(), warps = config.log_warps;
     const int bits = kLaneRadix * carry.levels;
-    Value begin = Op::identity();
-    if (lines.before != nullptr && p.exists) begin = value_before(source, lines, p.line);
-    Value before = begin;
-    if (carry.tiles > 1) before = fold_kept<Op, kLaneRadix>(&kept[0][column()], bits, kLines, coord.tile, begin);
+    Value before_line = Op::identity();
+    if (lines.before != nullptr && p.exists) before_line = value_before(source, lines, p.line);
+    Value before = before_line;
+    if (carry.tiles > 1) before = fold_kept<Op, kLaneRadix>(&kept[0][column()], bits, kLines, coord.tile, before_line);
     // Blocks of warps left of this one, a digit of its number each; behind it a step of the binary counter, as in
     // fold_next.
     Value left[kLogColumnWarps], own = s.of_warp, base = before;
@@ -408,22 +386,22 @@ struct ColumnTiles {
         if (k > ones) base = before;
       }
     const bool is_last = warp + 1 == 1 << warps;
-    Ends ends{before, {}};
+    Around<Op> around{before, {}};
     if (is_last && carry.tiles > 1)
-      ends.after = fold_next<Op>(&kept[0][column()], bits, kLines, coord.tile, own, begin);
-    else ends.after = Op::combine(base, own);
-    // The last tile, told by its place: nvcc 13.0 compares the number of the tile that is read next with carry.tiles.
+      around.last = fold_next<Op>(&kept[0][column()], bits, kLines, coord.tile, own, before_line);
+    else around.last = Op::combine(base, own);
+    // The last tile, told by its place: nvcc 13.0 miscompiles coord.tile + 1 == carry.tiles here.
     const bool ends_line = is_last && p.first + int64_t(Run) * runs() >= lines.length;
     if (gives_totals<Value>(lines) && p.exists && ends_line) put_total(p, s, own);
     if (log_lines() < 5) {
 #pragma unroll
       for (int k = 4; k >= 0; k--)
-        if (!kIsDear<Op> || log_lines() + k < 5) ends.before = Op::combine(ends.before, s.keep[k]);
+        if (!kIsDear<Op> || log_lines() + k < 5) around.before = Op::combine(around.before, s.keep[k]);
       const int below = lane + (1 << log_lines());
-      const Value next = shuffle(ends.before, below & 31);
-      if (below < 32) ends.after = next;
+      const Value next = shuffle(around.before, below & 31);
+      if (below < 32) around.last = next;
     }
-    return ends;
+    return around;
   }
 
   // Stores the total of a line of 2^k elements, if this thread has it. own: the block that ends with the last warp; of
@@ -445,16 +423,7 @@ struct ColumnTiles {
         load_blocks(x, p, s);
         total = first_block(x, n, x[0]);
       } else {
-        Value x[kPart];
-        total = s.node[Parts];
-#pragma unroll
-        for (int d = 1; 1 << d < Parts; d++)
-          if (n == Run >> d) total = s.node[1 << d];
-        if (n < kPart) {
-          load(x, p, 0, 0);
-          blocks_of_run<Op, kPart>(x);
-          total = n == 1 ? x[0] : n == 2 ? x[1] : x[3];
-        }
+        total = total_in_run<Op, kPart>(s.node, n, [&](Value* x) { load(x, p, 0, 0); });
       }
       *to = total;
     }
@@ -462,9 +431,9 @@ struct ColumnTiles {
 
   __device__ __forceinline__ void down(TileCoord coord, const State& s) const {
     const RunCoord p = run_coord(coord);
-    const Ends ends = ends_of_run(coord, p, s);
+    const Around<Op> around = around_run(coord, p, s);
     Value lo[2 * Parts], hi[2 * Parts], fold[Run];
-    lo[1] = ends.before, hi[1] = ends.after;
+    lo[1] = around.before, hi[1] = around.last;
     if constexpr (kIsDear<Op>) {
       const bool alone = lines.results <= Run && lines.before == nullptr;  // before such a line nothing stands
       load_blocks(fold, p, s);
@@ -484,12 +453,12 @@ struct ColumnTiles {
     const int64_t front = lines.front + lines.element(0);
     const int sign = lines.reverse ? -1 : 1;
     if (shift && p.exists && p.start == 0) {
-      output[at - row] = result_of(source, lines.before == nullptr ? empty_value(source) : ends.before);
+      output[at - row] = result_of(source, lines.before == nullptr ? empty_value(source) : around.before);
       if constexpr (IsIndexed<Value>::value) lines.indices[at - row] = none;
     }
     char* const to = reinterpret_cast<char*>(output + at);
     int64_t* const indices = IsIndexed<Value>::value ? lines.indices + at : nullptr;
-    const Hidden hidden = IsIndexed<Value>::value ? begin(coord) : 0;
+    const Hidden hidden = IsIndexed<Value>::value ? load_hidden(coord) : 0;
     const Offset step_of_results = Offset(row) * int(sizeof(Result));
 #pragma unroll
     for (int j = 0; j < Parts; j++) {

@@ -1,6 +1,6 @@
 // cummax and cummin of a type, with the indices.
 #pragma once
-#include "families.h"
+#include "../instances.h"
 #include "plan.cuh"
 
 namespace torch_reductions::cuda::scan {

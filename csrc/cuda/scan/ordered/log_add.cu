@@ -1,5 +1,5 @@
 // Logarithms of sums of exponentials, of floating types.
-#include "families.h"
+#include "../instances.h"
 #include "plan.cuh"
 
 namespace torch_reductions::cuda::scan {

@@ -1,6 +1,6 @@
 // Lines that are neighbours, longer than short_columns.cuh takes, and so many that each has a thread, which goes along
-// its line, some elements at a time: of extremes, which have no order; and where to combine is dear, with the order kept
-// by a binary counter, so that each element takes two steps and no lane waits for another.
+// its line, some elements at a time: of extremes, which have no order; and where to combine is dear, with the order
+// kept by a binary counter, so that each element takes two steps and no lane waits for another.
 #pragma once
 #include "short_columns.cuh"
 

@@ -27,4 +27,14 @@ bool scan_pairs(const ScanArgs& args, Context& context) {
   return true;
 }
 
+template <template <class> class Op>
+bool scan_pairs_of(const ScanArgs& args, Context& context) {
+  switch (args.dtype) {
+    case Dtype::float16: return scan_pairs<Half, Op>(args, context);
+    case Dtype::bfloat16: return scan_pairs<BFloat16, Op>(args, context);
+    case Dtype::float32: return scan_pairs<float, Op>(args, context);
+    default: return false;
+  }
+}
+
 }  // namespace torch_reductions::cuda::scan

@@ -1,16 +1,9 @@
 // Sums of two neighbouring lines at a time.
-#include "families.h"
+#include "../instances.h"
 #include "pairs.cuh"
 
 namespace torch_reductions::cuda::scan {
 
-bool scan_pairs_sum(const ScanArgs& args, Context& context) {
-  switch (args.dtype) {
-    case Dtype::float16: return scan_pairs<Half, Sum>(args, context);
-    case Dtype::bfloat16: return scan_pairs<BFloat16, Sum>(args, context);
-    case Dtype::float32: return scan_pairs<float, Sum>(args, context);
-    default: return false;
-  }
-}
+bool scan_pairs_sum(const ScanArgs& args, Context& context) { return scan_pairs_of<Sum>(args, context); }
 
 }  // namespace torch_reductions::cuda::scan

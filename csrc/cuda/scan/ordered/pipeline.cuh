@@ -1,12 +1,13 @@
-// What a block does with its tiles, the same for rows and columns.
+// What a block does with its tiles, the same for rows, columns and recurrences.
 //
 // A kernel provides: coord(number), a tile's coordinate; use(n), which selects the part of shared memory that the
-// following calls work in, by default the first; issue_load(coord), which begins to copy a tile there; begin(coord),
-// which loads what else up() needs, while the copies come; up(coord, begun), which reads the tile and stores the totals
-// of its warps; down(coord, state), which writes the results. Where tiles are carried from one to the next,
-// publish(coord, tag) publishes a tile's total, and look_back(coord, tag) collects what stands before one.
+// following calls work in, by default the first; issue_load(coord), which begins to copy a tile there;
+// load_hidden(coord), which loads what the mask hides, while the copies come; up(coord, hidden), which reads the tile
+// and stores the totals of its warps; down(coord, state), which writes the results. Where tiles are carried from one to
+// the next, publish(coord, tag) publishes a tile's total, and look_back(coord, tag) collects what stands before one.
 #pragma once
 #include "../../primitives/async.cuh"
+#include "../../primitives/fast_div.cuh"
 #include "carry.cuh"
 #include "lines.cuh"
 
@@ -14,6 +15,16 @@ namespace torch_reductions::cuda::scan {
 
 // Tiles that a block has in shared memory at a time, where they are carried.
 inline constexpr int kBuffers = 2;
+
+// Tile `tile` of a group of lines.
+struct TileCoord {
+  unsigned group, tile;
+};
+// Neighbouring groups run at the same time.
+__device__ __forceinline__ TileCoord tile_coord(const FastDiv& groups, unsigned number) {
+  const unsigned tile = groups.div(number);
+  return {number - tile * groups.divisor, tile};
+}
 
 // Do blocks take tile after tile (scan_carried) where more are carried than are resident? Such a kernel has its code
 // twice and takes twice as long to compile, so it is kept for what is scanned most: sums, and products and extremes of
@@ -33,13 +44,13 @@ template <class Tiles>
 __device__ __forceinline__ void scan_one(Tiles& tiles, bool joined, bool carried, const TileState& tile_state) {
   __shared__ unsigned tag;
   const uint64_t answer = carried && threadIdx.x == 0 ? request_tickets(tile_state, 1) : 0;
-  const auto coord = tiles.coord(blockIdx.x);
+  const TileCoord coord = tiles.coord(blockIdx.x);
   tiles.issue_load(coord);
   cp_async_commit();
-  const auto begun = tiles.begin(coord);
+  const auto hidden = tiles.load_hidden(coord);
   cp_async_wait<0>();
   __syncwarp();
-  const auto state = tiles.up(coord, begun);
+  const auto state = tiles.up(coord, hidden);
   if (carried && threadIdx.x == 0) tag = tickets(tile_state, answer, 1, gridDim.x - 1).tag;
   if (joined || carried) __syncthreads();
   if (carried) {
@@ -67,7 +78,7 @@ __device__ __forceinline__ void scan_carried(Tiles& tiles, const TileState& tile
   const unsigned tag = tag_of_launch;
   struct Tile {
     unsigned number;
-    typename Tiles::TileCoord coord;
+    TileCoord coord;
   } tile[kBuffers];
   typename Tiles::State state;
   for (unsigned n = 0;; n++) {  // tile n is read, and the one before it scanned
@@ -90,12 +101,12 @@ __device__ __forceinline__ void scan_carried(Tiles& tiles, const TileState& tile
     const Tile read = n == 0 ? tile[0] : tile[1];
     auto next = state;
     if (read.number < work) {
-      const auto begun = tiles.begin(read.coord);
+      const auto hidden = tiles.load_hidden(read.coord);
       if (n == 0) cp_async_wait<kBuffers - 1>();
       else cp_async_wait<kBuffers - 2>();
       __syncwarp();
       tiles.use(n);
-      next = tiles.up(read.coord, begun);
+      next = tiles.up(read.coord, hidden);
       __syncthreads();
       tiles.publish(read.coord, tag);
     }

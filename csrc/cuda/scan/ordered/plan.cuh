@@ -188,7 +188,6 @@ class ScanPlan {
 
   // Do the offsets of a run's rows from the first one fit in 32 bits?
   static bool are_near(int64_t row_bytes) { return row_bytes <= INT32_MAX / kRun<Op>; }
-  static bool is_aligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
 
   // Do the buffers of tiles of tile_bytes, and the bytes beside them, fit? Shared memory also holds the totals of warps
   // and the like.

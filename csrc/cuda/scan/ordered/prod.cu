@@ -1,5 +1,5 @@
 // Products of every type.
-#include "families.h"
+#include "../instances.h"
 #include "plan.cuh"
 
 namespace torch_reductions::cuda::scan {

@@ -93,9 +93,6 @@ struct RowTiles {
     return direction == Direction::either ? lines.reverse : direction == Direction::backward;
   }
 
-  struct TileCoord {
-    unsigned group, tile;
-  };
   struct PartCoord {
     int64_t line, first;    // the position of the first element of this warp's part
     int elements, results;  // of the line's that lie in it
@@ -253,7 +250,7 @@ struct RowTiles {
   struct Hidden {
     std::conditional_t<kBits <= 32, uint32_t, uint64_t> bits[Run / kBits];
   };
-  __device__ __forceinline__ Hidden begin(TileCoord coord) const {
+  __device__ __forceinline__ Hidden load_hidden(TileCoord coord) const {
     Hidden hidden{};
     if (!masks<Value>(lines)) return hidden;
     const PartCoord p = part_coord(coord);
@@ -360,11 +357,7 @@ struct RowTiles {
       s.of_warp = s.node[1];
     }
     const int lane = threadIdx.x & 31;
-#pragma unroll
-    for (int k = 0; k < 5; k++) {
-      s.keep[k] = Op::identity();
-      if (k < log_threads) left_block<Op>(s.of_warp, s.keep[k], k, lane);  // uniform
-    }
+    left_blocks<Op>(s.of_warp, s.keep, 0, log_threads, lane);
     if (lane == 0) warp_total[threadIdx.x >> 5] = s.of_warp;
     return s;
   }
@@ -385,58 +378,51 @@ struct RowTiles {
     look_back_by_warp<Op, kRowRadix>(LineTotals<kRowRadix, Value>{carry, coord.group, tag}, coord.tile, kept);
   }
 
-  // What stands before this warp's part of the line, and all up to its end.
-  struct Ends {
-    Value before, after;
-  };
-  __device__ __forceinline__ Ends ends_of_warp(TileCoord coord, const PartCoord& p, const State& s) const {
+  // Of this warp's part of the line.
+  __device__ __forceinline__ Around<Op> around_warp(TileCoord coord, const PartCoord& p, const State& s) const {
     const int lane = threadIdx.x & 31, warps = log_warps(), warp = (threadIdx.x >> 5) & ((1 << warps) - 1);
-    const Value begin = begin_of(p);
+    const Value before = before_line(p);
     if (warps == 0) {
       if (asks_total() && q == 0) put_total(p, lines.length < run() ? total_of_run(p, s) : s.of_warp);
-      return {begin, begins() ? Op::combine(begin, s.of_warp) : s.of_warp};
+      return {before, has_before() ? Op::combine(before, s.of_warp) : s.of_warp};
     }
-    // Lane w holds warp w; then what stands before it. Behind the last one stands the fold of them all. Where to combine
-    // is dear, a line's first warp does that for the others.
+    // Lane w holds warp w; then what stands before it. Behind the last one stands the fold of them all. Where to
+    // combine is dear, a line's first warp does that for the others.
     const int first = (threadIdx.x >> 5) - warp, bits = kRowRadix * carry.levels;
-    Ends ends;
+    Around<Op> around;
     if (!kIsDear<Op> || warp == 0) {
       Value v = lane < 1 << warps ? warp_total[first + lane] : Op::identity(), keep[kLogRowWarps + 1];
-#pragma unroll
-      for (int k = 0; k <= kLogRowWarps; k++) {
-        keep[k] = Op::identity();
-        if (k <= warps) left_block<Op>(v, keep[k], k, lane);
-      }
+      left_blocks<Op>(v, keep, 0, warps + 1, lane);
       const Value all_warps = v;
-      v = carry.tiles > 1 ? fold_kept<Op, kRowRadix>(kept, bits, 1, coord.tile, begin) : begin;
+      v = carry.tiles > 1 ? fold_kept<Op, kRowRadix>(kept, bits, 1, coord.tile, before) : before;
 #pragma unroll
       for (int k = kLogRowWarps; k >= 0; k--)
         if (!kIsDear<Op> || k <= warps) v = Op::combine(v, keep[k]);
       const int of = kIsDear<Op> ? lane : warp;
-      ends = {shuffle(v, of), shuffle(v, (of + 1) & 31)};
+      around = {shuffle(v, of), shuffle(v, (of + 1) & 31)};
       if ((kIsDear<Op> || warp + 1 == 1 << warps) && (carry.tiles > 1 || asks_total())) {
         Value own = shuffle(all_warps, 0);
         if (carry.tiles > 1) {
-          const Value after = fold_next<Op>(kept, bits, 1, coord.tile, own, begin);
-          if (of + 1 == 1 << warps) ends.after = after;
+          const Value last = fold_next<Op>(kept, bits, 1, coord.tile, own, before);
+          if (of + 1 == 1 << warps) around.last = last;
         }
         if (asks_total() && coord.tile + 1 == carry.tiles && lane == 0) put_total(p, own);
       }
     }
     if constexpr (kIsDear<Op>) {
-      __shared__ Ends of_warps[Warps];
-      if (warp == 0 && lane < 1 << warps) of_warps[first + lane] = ends;
+      __shared__ Around<Op> of_warps[Warps];
+      if (warp == 0 && lane < 1 << warps) of_warps[first + lane] = around;
       __syncthreads();
-      ends = of_warps[threadIdx.x >> 5];
+      around = of_warps[threadIdx.x >> 5];
     }
-    return ends;
+    return around;
   }
 
   // What came before a line, or the identity.
-  __device__ __forceinline__ bool begins() const { return Continued && lines.before != nullptr; }
-  __device__ __forceinline__ Value begin_of(const PartCoord& p) const {
+  __device__ __forceinline__ bool has_before() const { return Continued && lines.before != nullptr; }
+  __device__ __forceinline__ Value before_line(const PartCoord& p) const {
     if constexpr (Continued)
-      if (begins() && p.line < count) return value_before(source, lines, p.line);
+      if (has_before() && p.line < count) return value_before(source, lines, p.line);
     return Op::identity();
   }
   __device__ __forceinline__ bool asks_total() const { return Continued && gives_totals<Value>(lines); }
@@ -461,16 +447,16 @@ struct RowTiles {
 
   __device__ __forceinline__ void down(TileCoord coord, const State& s) const {
     const PartCoord p = part_coord(coord);
-    const Ends ends = ends_of_warp(coord, p, s);
+    const Around<Op> around = around_warp(coord, p, s);
     // Down: the folds before this thread's run and up to its last element, then the vectors and their elements.
     Value lo[2 * Vectors], hi[2 * Vectors], fold[Run];
-    lo[1] = ends.before;
+    lo[1] = around.before;
 #pragma unroll
     for (int k = 4; k >= 0; k--)
       if (!kIsDear<Op> || k < log_threads) lo[1] = Op::combine(lo[1], s.keep[k]);
     const int lane = threadIdx.x & 31;
     const Value next = shuffle(lo[1], (lane + 1) & 31);
-    hi[1] = (lane + 1) & (lanes - 1) ? next : ends.after;
+    hi[1] = (lane + 1) & (lanes - 1) ? next : around.last;
     if constexpr (kIsDear<Op>) {
 #pragma unroll
       for (int i = 0; i < Run; i++) fold[i] = s.node[i];
@@ -478,7 +464,7 @@ struct RowTiles {
     } else {
       tree_down<Op, Vectors>(s.node, lo, hi);
     }
-    const uint64_t hidden = IsIndexed<Value>::value ? in_order(begin(coord)) : 0;
+    const uint64_t hidden = IsIndexed<Value>::value ? in_order(load_hidden(coord)) : 0;
 
 #pragma unroll
     for (int j = 0; j < Vectors; j++) {
@@ -493,7 +479,7 @@ struct RowTiles {
 #pragma unroll
       for (int i = 0; i < E; i++) y[i] = !lines.exclusive ? x[i] : i > 0 ? x[i > 0 ? i - 1 : 0] : before;
       if (j == 0)
-        if (lines.exclusive && p.first + q == 0 && !begins()) y[0] = empty_value(source);
+        if (lines.exclusive && p.first + q == 0 && !has_before()) y[0] = empty_value(source);
       store(y, j);
       if constexpr (IsIndexed<Value>::value) {
         const int at = q * Run + j * E;
@@ -539,7 +525,7 @@ __global__ void __launch_bounds__(kRowThreads, kRowBlocks<typename S::Op>)
               unsigned work, const __grid_constant__ Carry<kRowRadix> carry) {
   using Tiles = RowTiles<S, direction, Continued>;
   __shared__ typename S::Value warp_totals[kBuffers][Tiles::Warps], kept[kRowRadix * kMaxLevels];
-  // In one parameter, so that the kernels whose runs have one length keep theirs where they were.
+  // One parameter holds both where to combine is dear; elsewhere runs have one length.
   const bool dear = kIsDear<typename S::Op>;
   const int log_threads = dear ? threads_and_run & 255 : threads_and_run, log_run = dear ? threads_and_run >> 8 : 0;
   Tiles tiles{source, lines, carry, count, log_threads, log_run, reinterpret_cast<char*>(memory), warp_totals, kept};

@@ -1,5 +1,5 @@
-// Lines of at most `Most` elements, a thread each: what scan_columns would do in shared memory happens in registers, and
-// a position that is not there costs nothing.
+// Lines of at most `Most` elements, a thread each: what scan_columns would do in shared memory happens in registers,
+// and a position that is not there costs nothing.
 //
 // Local:   scan_short_columns (16 bytes): of 32 floats that are dear to combine, so that four blocks fit
 #pragma once

@@ -41,14 +41,22 @@ __device__ __forceinline__ void blocks_of_run(typename Op::Value (&x)[N]) {
     for (int i = 2 * half - 1; i < N; i += 2 * half) x[i] = Op::combine(x[i - half], x[i]);
 }
 
-// A step of a scan over lanes: v, the block of 2^k lanes around this one, becomes that of 2^(k + 1); in the right half
-// of it `left` becomes the left half's.
-template <class Op>
-__device__ __forceinline__ void left_block(typename Op::Value& v, typename Op::Value& left, int k, int lane) {
-  const typename Op::Value other = shuffle_xor(v, 1 << k);
-  const bool right = lane >> k & 1;
-  if (right) left = other;
-  v = join<Op>(right, v, other);
+// A scan over the lanes whose numbers differ in bits `first` to end - 1, at most N: v becomes the block of them all.
+// left[k]: the block left of this lane's at bit first + k, where its number has that bit; otherwise the identity.
+template <class Op, int N>
+__device__ __forceinline__ void left_blocks(typename Op::Value& v, typename Op::Value (&left)[N], int first, int end,
+                                            int lane) {
+#pragma unroll
+  for (int k = 0; k < N; k++) {
+    left[k] = Op::identity();
+    if (first + k < end) {  // uniform
+      const int bit = first + k;
+      const typename Op::Value other = shuffle_xor(v, 1 << bit);
+      const bool right = lane >> bit & 1;
+      if (right) left[k] = other;
+      v = join<Op>(right, v, other);
+    }
+  }
 }
 
 // The fold so far, which may be empty.
@@ -62,6 +70,13 @@ struct SoFar {
   }
 };
 
+// What stands before a run, or several, and the fold up to their end.
+template <class Op, class Before = typename Op::Value>
+struct Around {
+  Before before;
+  typename Op::Value last;
+};
+
 // Down a run: x[i], the block that ends there, becomes the fold of all up to element i, given those before the first
 // one and up to the last one.
 template <class Op, int N>
@@ -69,7 +84,7 @@ __device__ __forceinline__ void folds_of_run(typename Op::Value (&x)[N], const S
                                              typename Op::Value last) {
 #pragma unroll
   for (int i = 0; i + 1 < N; i++) {
-    const int start = i + 1 - ((i + 1) & -(i + 1));  // of the block that ends at i
+    const int start = i & (i + 1);  // of the block that ends at i
     if (start > 0) x[i] = Op::combine(x[start > 0 ? start - 1 : 0], x[i]);
     else if (before.there) x[i] = Op::combine(before.value, x[i]);
   }
@@ -124,6 +139,25 @@ __device__ __forceinline__ Value first_block(const Value (&x)[N], int n, Value o
   for (int i = 1; i < N; i *= 2)
     if (n == i) other = x[i - 1];
   return other;
+}
+
+// The total of a line of n = 2^k elements, fewer than a run of Nodes / 2 parts has. node: the tree over the parts, as
+// tree_up() makes it; load(x) loads the first part.
+template <class Op, int Part, int Nodes, class Load>
+__device__ __forceinline__ typename Op::Value total_in_run(const typename Op::Value (&node)[Nodes], int n, Load load) {
+  constexpr int kParts = Nodes / 2;
+  static_assert(Part == 8);
+  typename Op::Value total = node[kParts];
+#pragma unroll
+  for (int d = 1; 1 << d < kParts; d++)
+    if (n == Part * kParts >> d) total = node[1 << d];
+  if (n < Part) {
+    typename Op::Value x[Part];
+    load(x);
+    blocks_of_run<Op, Part>(x);
+    total = n == 1 ? x[0] : n == 2 ? x[1] : x[3];
+  }
+  return total;
 }
 
 // Up the lanes of a line of 2^log_lines side by side: the total of all its runs in the warp. left[k]: the block of 2^k

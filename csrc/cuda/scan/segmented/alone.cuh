@@ -46,19 +46,18 @@ struct AloneStretch {
       if (warp >> k & 1) left[k] = block_of_warps((warp >> (k + 1)) << (k + 1), k);
     SoFar<Op> before;
     if (stretch.tile > 0 && tile.exists) before = tile.before_tile(stretch.tile);
-    // A step of the binary counter: the warp's number ends in ones up to bit `carried`.
-    const int carried = __ffs(~warp) - 1;
+    const int ones = __ffs(~warp) - 1;  // trailing ones: a step of the binary counter
     SoFar<Op> rest = before;
 #pragma unroll
     for (int k = 0; k < kLogWarps; k++)
-      if (k < carried) last = Op::combine(left[k], last);
+      if (k < ones) last = Op::combine(left[k], last);
 #pragma unroll
     for (int k = kLogWarps - 1; k >= 0; k--)
       if (warp >> k & 1) {
         before.append(left[k]);
-        if (k > carried) rest = before;
+        if (k > ones) rest = before;
       }
-    if (stretch.tile > 0 && carried == kLogWarps) {
+    if (stretch.tile > 0 && ones == kLogWarps) {
       if (tile.exists) last = tile.after_tile(stretch.tile, last);
     } else {
       rest.append(last);

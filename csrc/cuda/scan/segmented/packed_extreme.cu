@@ -1,5 +1,5 @@
 // cummax and cummin of packed segments, of every type, with the indices.
-#include "families.h"
+#include "../instances.h"
 #include "scan.cuh"
 
 namespace torch_reductions::cuda::scan {

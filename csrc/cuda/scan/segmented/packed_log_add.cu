@@ -1,5 +1,5 @@
 // Logarithms of sums of exponentials of packed segments, of floating types.
-#include "families.h"
+#include "../instances.h"
 #include "scan.cuh"
 
 namespace torch_reductions::cuda::scan {

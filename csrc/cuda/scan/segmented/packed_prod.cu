@@ -1,5 +1,5 @@
 // Products of packed segments, of every type.
-#include "families.h"
+#include "../instances.h"
 #include "scan.cuh"
 
 namespace torch_reductions::cuda::scan {

@@ -25,10 +25,9 @@ void scan_stretches(const Job& job, const Windows& windows, Context& context) {
 // Job::join makes all lines one, and is false where they do not follow one another in memory: a window then holds many
 // short ones, whose segments end where they do.
 template <class Job>
-void run_segments(Job job, const Segments& segments, int64_t outer, int64_t inner, bool reverse, Context& context) {
+void run_segments(Job job, const Segments& segments, int64_t outer, int64_t inner, Context& context) {
   using Value = typename Job::Op::Value;
-  Windows windows{.segments = JoinedSegments(segments), .tile_state = {}, .list = nullptr, .inner = inner};
-  windows.reverse = reverse;
+  Windows windows{.segments = JoinedSegments(segments), .inner = inner, .reverse = job.reverse};
   while (windows.log_lines < kSegmentLogLines<Value, false> && int64_t(1) << windows.log_lines < inner)
     windows.log_lines++;
   windows.log_window = log2_of(SegmentMemory<Value, false>::kTile) - windows.log_lines;
@@ -43,7 +42,7 @@ void run_segments(Job job, const Segments& segments, int64_t outer, int64_t inne
   windows.windows = unsigned(count);
   windows.strips_of_outer = unsigned(strips_of_outer);
   windows.strips = unsigned(strips);
-  while ((tiles - 1) >> (kLaneRadix * windows.levels) > 0) windows.levels++;
+  windows.levels = Carry<kLaneRadix>::levels_of(tiles);
   if (windows.levels > kMaxLevels) fail("segments of too many tiles");
   if (windows.levels > 0)
     windows.tile_state = context.tile_state(windows.levels * count * windows.lines * kTaggedWords<Value>);

@@ -18,7 +18,7 @@ struct RunsOfStretch {
             step = kSegmentThreads >> log_lines;
   const int log_group = 5 - log_lines, group = 1 << log_group;  // runs that a warp has of a line
 
-  // ---------------------------------------------------------------- the segments, one per thread, as many at a time as there are threads
+  // ---------------------------------------------------------------- the segments, one per thread at a time
 
   // The first one continues into the stretch; it may have no elements here.
   __device__ __forceinline__ int64_t segments() const { return stretch.segments_end - stretch.segment + 1; }
@@ -116,13 +116,13 @@ struct RunsOfStretch {
 
   // Each lane holds its own run and the run one warp-width earlier, so that the warp sees every run of each group it
   // takes part in. value: the run's total; then the block of its group that ends with it; then its fold.
-  struct Pair {
+  struct TwoRuns {
     int number, previous_number;  // below 0: it is of no group of the warp's
     Value value, previous;
   };
-  __device__ __forceinline__ Pair pair_of(const Run& run) const {
+  __device__ __forceinline__ TwoRuns two_runs(const Run& run) const {
     const int back = group - ((threadIdx.x & 31) >> log_lines);
-    Pair p{int(run.number), int(shuffle(run.number, column)) - back, {}, {}};
+    TwoRuns p{int(run.number), int(shuffle(run.number, column)) - back, {}, {}};
     const int slot = int(shuffle(run.first / R, column)) - back;
     if (p.previous_number >= 0) p.previous = total_of_run(slot);
     if (run.whole()) p.value = total_of_run(run.first / R);
@@ -133,12 +133,12 @@ struct RunsOfStretch {
     Value previous, value;
     bool inside;  // is there one before the previous run?
   };
-  __device__ __forceinline__ Left left_of(const Pair& p, int k) const {
+  __device__ __forceinline__ Left left_of(const TwoRuns& p, int k) const {
     const int lane = threadIdx.x & 31, from = lane - (1 << (log_lines + k));
     const Value previous = shuffle(p.previous, from & 31), value = shuffle(p.value, from & 31);
     return {previous, from >= 0 ? value : previous, from >= 0};
   }
-  __device__ __forceinline__ void up(Pair& p) const {
+  __device__ __forceinline__ void up(TwoRuns& p) const {
 #pragma unroll
     for (int k = 0; k < 5; k++)
       if (log_lines + k < 5) {  // uniform
@@ -149,7 +149,7 @@ struct RunsOfStretch {
       }
   }
   // before: what stands before the group of the lane's own run.
-  __device__ __forceinline__ void down(Pair& p, const SoFar<Op>& before) const {
+  __device__ __forceinline__ void down(TwoRuns& p, const SoFar<Op>& before) const {
     const int number = p.number & (group - 1), previous_number = p.previous_number & (group - 1);
     if (__any_sync(kFullWarp, before.there)) {
       // Earlier runs matter only if they are in the same group as the warp's first own run.
@@ -214,9 +214,9 @@ struct RunsOfStretch {
     const bool groups = __syncthreads_or(run.whole() && int(run.number) + 1 >= group);  // is there a whole one?
     const int q = int(run.number) >> log_group, number = int(run.number) & (group - 1);
     const bool ends_group = run.whole() && number == group - 1;
-    Pair p{};
+    TwoRuns p{};
     if (any) {
-      p = pair_of(run);
+      p = two_runs(run);
       up(p);
       if (ends_group) total_of_group(int(run.first / R) >> log_group) = p.value;
     }

@@ -109,8 +109,7 @@ inline bool are_short_lines(const ScanArgs& args, const Context& context) {
 
 template <class S>
 void scan_short_lines(const ScanJob<S>& job, const ScanArgs& args, Context& context) {
-  Windows windows{.segments = JoinedSegments(args.segments), .tile_state = {}, .list = nullptr, .inner = args.inner};
-  windows.reverse = args.reverse;
+  Windows windows{.segments = JoinedSegments(args.segments), .inner = args.inner, .reverse = args.reverse};
   launch_thread_per_line(&scan_short_segments<S>, args.outer, context, job.source, job.lines, windows);
 }
 
@@ -126,7 +125,7 @@ void scan_packed(const ScanArgs& args, Context& context) {
                        args.reverse};
   if constexpr (!std::is_same_v<Op, LastMax<Native<T>, int64_t>>)  // which is for long lines
     if (are_short_lines(args, context)) return scan_short_lines(job, args, context);
-  run_segments(job, args.segments, args.outer, args.inner, args.reverse, context);
+  run_segments(job, args.segments, args.outer, args.inner, context);
 }
 
 }  // namespace torch_reductions::cuda::scan

@@ -12,8 +12,8 @@ inline constexpr int kLogShortLine = 5, kMostShortLine = 1 << kLogShortLine;
 inline constexpr int kMostShortSegments = 256;  // which every warp reads
 
 // The folds of a segment up to each of its elements, one after the other: as a binary counter counts them. block[k] is
-// the block of 2^k elements that waits for the one on its right; up_to[k] the fold of all elements before the open block
-// of 2^k.
+// the block of 2^k elements that waits for the one on its right; up_to[k] the fold of all elements before the open
+// block of 2^k.
 template <class Op>
 struct SegmentFolds {
   using Value = typename Op::Value;

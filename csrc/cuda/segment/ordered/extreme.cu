@@ -1,5 +1,5 @@
 // amax and amin of the segments of every type.
-#include "families.h"
+#include "instances.h"
 #include "plan.cuh"
 
 namespace torch_reductions::cuda::segment {

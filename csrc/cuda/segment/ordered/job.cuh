@@ -67,17 +67,18 @@ struct Piece {
   int n;
 };
 
-// The first tile of segment s.
-template <class S>
-__device__ __forceinline__ Piece first_piece(const Job<S>& job, int64_t begin, int64_t n) {
-  const int64_t tile = int64_t(1) << job.log_tile;
+// The first tile of a segment of n elements.
+__device__ __forceinline__ Piece first_piece(int log_tile, int64_t begin, int64_t n) {
+  const int64_t tile = int64_t(1) << log_tile;
   return {begin, int(n < tile ? n : tile)};
 }
 
-// The tile of segment s, [begin, end), that stands in the window, before which the segment stands; n <= 0 where it ends
-// earlier.
-__device__ __forceinline__ Piece later_piece(int log_tile, int64_t s, int64_t begin, int64_t end, int64_t window) {
-  const int64_t tile = int64_t(1) << log_tile,
+// The tile of segment s that stands in the window, before which the segment stands; of no elements where it ends
+// earlier, and where s < 0: then no segment stands before the window.
+template <class Offsets>
+__device__ __forceinline__ Piece later_piece(int log_tile, const Offsets& segments, int64_t s, int64_t window) {
+  if (s < 0) return {};
+  const int64_t begin = segments.begin(s), end = segments.end(s), tile = int64_t(1) << log_tile,
                 ahead = ((window << log_tile) - begin - s + tile - 1) >> log_tile << log_tile,
                 from = ahead > tile ? ahead : tile,  // whatever the offsets are
       left = end - begin - from;

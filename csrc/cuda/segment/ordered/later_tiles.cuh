@@ -1,9 +1,9 @@
 // In one launch: the tiles of segments that began before a window. The window publishes their digits, and whoever has
 // the segment's first tile waits for them, and folds them.
 //
-// Every window publishes all its digits, whether there is such a tile or not, so that nobody waits for ever, whatever the
-// offsets are; and its block releases the tile state, or it might begin when all others have ended, and publish for the
-// next launch.
+// Every window but a line's first publishes all its digits, whether there is such a tile or not, so that nobody waits
+// for ever, whatever the offsets are; and its block releases the tile state, or it might begin when all others have
+// ended, and publish for the next launch.
 //
 // Local:   fold_tiles_in_thread (320 bytes): the binary counter, which few threads need.
 #pragma once
@@ -55,13 +55,11 @@ __device__ __noinline__ typename Op::Value fold_tiles_in_warp(Published<typename
     Value v[1] = {at == 0 ? first : Op::identity()}, steps[5];
     if (at > 0 && lane < here) await(v, [&](int) { return from.word(at, from.log_tile); }, {from.tag});
     __syncwarp();
-    Value all = lane_digits<Op, 5>(v[0], here, steps, lane);
+    const Value all = lane_digits<Op, 5>(v[0], here, steps, lane);
     if (here < 32) {
       if (lane == here) static_for<5>([&](auto k) { digit[k.value] = steps[k.value]; });
-    } else if (lane == 0) {  // the binary counter
-      int k = 5;
-      for (; round >> (k - 5) & 1; k++) all = Op::combine(digit[k], all);
-      digit[k] = all;
+    } else if (lane == 0) {
+      count_block<Op>(digit, 5, round, all);
     }
     __syncwarp();
   }
@@ -76,21 +74,17 @@ __device__ __noinline__ typename Op::Value fold_tiles_in_thread(Published<typena
   using Value = typename Op::Value;
   Value kept[kMaxDigits];
   const int64_t whole = n >> from.log_tile;
-  const auto push = [&](int64_t t, int k, Value v) {  // the binary counter
-    for (; t >> k & 1; k++) v = Op::combine(kept[k], v);
-    kept[k] = v;
-  };
   int64_t t = 0;
   for (; t + 4 <= whole; t += 4) {  // several at a time, as many as registers hold
     Value x[4];
     await(x, [&](int i) { return from.word(t + i > 0 ? t + i : 1, from.log_tile); }, {from.tag});
     if (t == 0) x[0] = first;
-    push(t, 2, tree<Op, 4>(x));
+    count_block<Op>(kept, 2, t >> 2, tree<Op, 4>(x));
   }
   for (; t < whole; t++) {
     Value x[1] = {first};
     if (t > 0) await(x, [&](int) { return from.word(t, from.log_tile); }, {from.tag});
-    push(t, 0, x[0]);
+    count_block<Op>(kept, 0, t, x[0]);
   }
   Value v = fold_set_digits<Op>(Op::identity(), kept, whole);
   for (unsigned rest = unsigned(n) & ((1u << from.log_tile) - 1); rest != 0; rest ^= 1u << highest_bit(rest)) {

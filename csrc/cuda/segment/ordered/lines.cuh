@@ -126,7 +126,7 @@ __global__ void __launch_bounds__(kLineThreads, kLineBlocks<V>) segment_lines(Jo
                 start = window << job.log_tile, tile = int64_t(1) << job.log_tile;
   const int64_t outer = job.outer_of(line);
   const char* const data = job.data(outer, line);
-  int64_t s = one_window ? 0 : first_from(job, start), begin = 0;
+  int64_t s = one_window ? 0 : first_from(job, start);
   // Few threads, one element after the other: the L2 fetches them beforehand, a row of a warp's lines per lane.
   if (job.log_tile <= kSmallLogLineTile && __all_sync(kFullWarp, window == shuffle(window, 0)) &&
       s < job.segments.count) {
@@ -138,18 +138,17 @@ __global__ void __launch_bounds__(kLineThreads, kLineBlocks<V>) segment_lines(Jo
         prefetch_to_l2(first + at * job.layout.length_bytes + bytes);
   }
   if (i >= all) return;
-  Piece piece{};
-  if (s > 0) piece = later_piece(job.log_tile, s - 1, job.segments.begin(s - 1), job.segments.end(s - 1), window);
+  Piece piece = later_piece(job.log_tile, job.segments, s - 1, window);
   Value* digits = piece.n > 0 ? later_tile(job, line, window) : nullptr;
   // One loop for all pieces, so that the fold is there once: first a later tile, then the segments of the window.
   for (bool later = piece.n > 0;; later = false) {
     int64_t n = piece.n;
     if (!later) {
       if (s >= job.segments.count) return;
-      begin = job.segments.begin(s);
+      const int64_t begin = job.segments.begin(s);
       if (begin + s >= start + tile) return;
       n = job.segments.end(s) - begin;
-      piece = first_piece(job, begin, n);
+      piece = first_piece(job.log_tile, begin, n);
       digits = nullptr;
     }
     const ElementRows<S, V> rows{job, data + piece.begin * job.layout.length_bytes};

@@ -1,8 +1,8 @@
 // Contiguous lines of long segments: a block or a warp per segment, so that the loads of all of them are in flight
 // together.
 //
-// A segment of several tiles has a worker of its own for its first one; the others belong to the windows that they stand
-// in (job.cuh), whose workers come first in the grid, and publish them for it.
+// A segment of several tiles has a worker of its own for its first one; the others belong to the windows that they
+// stand in (job.cuh), whose workers come first in the grid, and publish them for it.
 #pragma once
 #include "../../reduce/ordered/long_rows.cuh"
 #include "later_tiles.cuh"
@@ -31,12 +31,12 @@ __global__ void __launch_bounds__(32 << kLogRowWarps, kRowBlocks<S, false>) segm
     if (of_window) {
       window = own - line * (job.windows - 1) + 1;
       s = first_from_by_warp(job.segments, window << job.log_tile) - 1;
-      if (s >= 0) piece = later_piece(job.log_tile, s, job.segments.begin(s), job.segments.end(s), window);
+      piece = later_piece(job.log_tile, job.segments, s, window);
     } else {
       s = own - line * count;
       const int64_t begin = job.segments.begin(s);
       n = job.segments.end(s) - begin;
-      piece = first_piece(job, begin, n);
+      piece = first_piece(job.log_tile, begin, n);
       window = (begin + s) >> job.log_tile;
     }
     const char* const p = job.layout.line(line) + piece.begin * S::kBytes;

@@ -62,11 +62,7 @@ __device__ __forceinline__ void fold_window(const Job<S>& job, const Offsets& se
                 start = window << job.log_tile;
   const char* const row = job.layout.line(line);
   int64_t s = first_from_by_warp(segments, start);
-  Piece piece{};
-  if (s > 0) {
-    const auto before = ends_of(segments, s - 1);
-    piece = later_piece(job.log_tile, s - 1, before.begin, before.end, window);
-  }
+  Piece piece = later_piece(job.log_tile, segments, s - 1, window);
   // One loop for all pieces, so that the fold is there once: first a later tile, then the segments of the window.
   for (bool later = several;; later = false) {
     int64_t n = piece.n;
@@ -105,8 +101,8 @@ __device__ __forceinline__ void fold_window(const Job<S>& job, const Offsets& se
         s += count;
         continue;
       }
-      n = ends_of(segments, s).end - base;
-      piece = first_piece(job, base, n);
+      n = segments.end(s) - base;
+      piece = first_piece(job.log_tile, base, n);
     }
     Value v{};
     if (piece.n > 0) v = fold_in_warp(job.source, row + piece.begin * S::kBytes, piece.n, later ? digit : nullptr);
@@ -130,8 +126,8 @@ template <class S, class Offsets>
 __global__ void __launch_bounds__(kPackedThreads, sizeof(typename S::Value) == 8 ? 4 : 5)
     segment_rows(Job<S> job, Offsets segments) {
   using Value = typename S::Value;
-  constexpr int Staged_ = padded<S::kBytes>(kPackedBytes + 16) + 16;
-  __shared__ uint4 memory[kPackedThreads / 32][(Staged_ + 15) / 16];
+  constexpr int kStaged = padded<S::kBytes>(kPackedBytes + 16) + 16;
+  __shared__ uint4 staged[kPackedThreads / 32][(kStaged + 15) / 16];
   __shared__ Value digits[kPackedThreads / 32][kMaxDigits];
   const int warp = threadIdx.x >> 5;
   const int64_t i = int64_t(blockIdx.x) * (kPackedThreads / 32) + warp, windows = job.lines * job.windows;
@@ -139,7 +135,7 @@ __global__ void __launch_bounds__(kPackedThreads, sizeof(typename S::Value) == 8
   unsigned tag = 0;
   if (several) tag = launch_tag(launch_number(job.tile_state));
   if (i < windows)
-    fold_window(job, segments, windows - 1 - i, several, tag, reinterpret_cast<char*>(memory[warp]), digits[warp]);
+    fold_window(job, segments, windows - 1 - i, several, tag, reinterpret_cast<char*>(staged[warp]), digits[warp]);
   if (!several) return;
   __syncthreads();
   if (threadIdx.x == 0) release(job.tile_state, gridDim.x, tag);

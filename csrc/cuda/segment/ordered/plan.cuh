@@ -69,18 +69,18 @@ class SegmentPlan {
            results() >= sms_ / 4;
   }
 
-  // Windows of work, where a segment may have several tiles.
-  int64_t windows_of(int log_tile) const {
-    const int64_t tile = int64_t(1) << log_tile;
-    return args_.length > tile ? ceil_div(args_.length + args_.segments.count, tile) : 1;
+  template <class Offsets>
+  static int64_t windows_of(const Offsets& segments, int log_tile) {
+    return ceil_div(segments.length + segments.count, int64_t(1) << log_tile);
   }
+  // May a segment have several tiles? Where none has, one window is enough.
+  bool splits(int log_tile) const { return args_.length > int64_t(1) << log_tile; }
+  int64_t windows_of(int log_tile) const { return splits(log_tile) ? windows_of(args_.segments, log_tile) : 1; }
 
   // A warp per window: the largest tile that leaves work for every multiprocessor.
   template <class Offsets>
   void rows(const Offsets& segments, int64_t lines) {
-    const auto windows = [&](int log_tile) {
-      return ceil_div(segments.length + segments.count, int64_t(1) << log_tile);
-    };
+    const auto windows = [&](int log_tile) { return windows_of(segments, log_tile); };
     int log_tile = kLogUnit<S> + 5;
     while (log_tile > kLogUnit<S> && lines * windows(log_tile) < 64 * sms_) log_tile--;
     launch(&segment_rows<S, Offsets>, ceil_div(lines * windows(log_tile), kPackedThreads / 32), kPackedThreads, 0,
@@ -149,13 +149,10 @@ class SegmentPlan {
   }
 
   // A thread per window of a line: the largest tile that leaves work for every multiprocessor; a small one only where
-  // threads are few, which then fold one after the other what waits for memory. Nor so small that segments of lines this
-  // short have several tiles: the second launch would take longer.
+  // threads are few, which then fold one after the other what waits for memory. Nor so small that segments of lines
+  // this short have several tiles: the second launch would take longer.
   void lines() {
-    const auto windows = [&](int log_tile) {
-      return ceil_div(args_.length + args_.segments.count, int64_t(1) << log_tile);
-    };
-    const auto splits = [&](int log_tile) { return args_.length > int64_t(1) << log_tile; };
+    const auto windows = [&](int log_tile) { return windows_of(args_.segments, log_tile); };
     int log_tile = kLogLineTile;
     while (log_tile > kLeastLogLineTile &&
            lines_ * windows(log_tile) < int64_t(log_tile > kSmallLogLineTile ? 1024 : 32) * sms_ &&
@@ -175,7 +172,7 @@ class SegmentPlan {
 
   // With room for what windows publish, where segments may have several tiles.
   Job<S> publishing(Job<S> job) const {
-    if (args_.length > int64_t(1) << job.log_tile)
+    if (splits(job.log_tile))
       job.tile_state = context_.tile_state(job.lines * job.windows * (job.log_tile + 1) * kTaggedWords<Value>);
     return job;
   }

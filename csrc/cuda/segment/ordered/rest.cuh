@@ -1,5 +1,5 @@
-// The second launch of lines: segments of several tiles, from what the tiles have passed on. A thread folds a few tiles, a block
-// many.
+// The second launch of lines: segments of several tiles, from what the tiles have passed on. A thread folds a few
+// tiles, a block many.
 #pragma once
 #include "../../primitives/dependent.cuh"
 #include "../../reduce/ordered/split.cuh"
@@ -61,12 +61,7 @@ __device__ __forceinline__ typename S::Value fold_tiles_in_block(const Tiles<S>&
       __syncthreads();
     }
     if (here == Round) {
-      if (threadIdx.x == 0) {  // the binary counter
-        Value v = leaf[0];
-        int k = 0;
-        for (; round >> k & 1; k++) v = Op::combine(digit[k], v);
-        digit[k] = v;
-      }
+      if (threadIdx.x == 0) count_block<Op>(digit, 0, round, leaf[0]);
       __syncthreads();
     }
   }

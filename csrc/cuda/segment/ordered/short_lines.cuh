@@ -2,8 +2,8 @@
 // neighbours in memory; neighbouring threads with neighbouring lines, so that the loads of all segments are in flight
 // together.
 //
-// A segment of several tiles has a thread of its own for its first one; the others have a thread for each window of each
-// line (job.cuh), whose blocks come first in the grid.
+// A segment of several tiles has a thread of its own for its first one; the others have a thread for each window of
+// each line (job.cuh), whose blocks come first in the grid.
 //
 // Local:   segment_short_lines (8 bytes): a place in the result, which waits there until the segment is folded.
 #pragma once
@@ -17,8 +17,8 @@ inline constexpr int kLeastLogShortTile = 7;
 // A thread folds so many tiles. More are folded by its warp, for one thread after the other.
 inline constexpr int64_t kFewTiles = 64;
 
-// The blocks of all windows but the first, of groups of V lines; then those of `pieces`, the groups' segments. groups: of
-// the number of groups, if that is less than 2^31.
+// The blocks of all windows but the first, of groups of V lines; then those of `pieces`, the groups' segments. groups:
+// of the number of groups, if that is less than 2^31.
 template <class S, int V>
 __global__ void __launch_bounds__(kLineThreads, kLineBlocks<V>)
     segment_short_lines(Job<S> job, FastDiv groups, int64_t pieces, unsigned window_blocks) {
@@ -40,12 +40,12 @@ __global__ void __launch_bounds__(kLineThreads, kLineBlocks<V>)
     if (of_window) {
       window = of_line + 1;
       s = first_from(job, window << job.log_tile) - 1;
-      if (s >= 0) piece = later_piece(job.log_tile, s, job.segments.begin(s), job.segments.end(s), window);
+      piece = later_piece(job.log_tile, job.segments, s, window);
     } else {
       s = of_line;
       const int64_t begin = job.segments.begin(s);
       n = job.segments.end(s) - begin;
-      piece = first_piece(job, begin, n);
+      piece = first_piece(job.log_tile, begin, n);
       window = (begin + s) >> job.log_tile;
     }
     const auto of = [&](int e) { return published(job, line + e, window, launch_tag(number)); };

@@ -1,4 +1,4 @@
-// The files that instantiate the kernels of one family of types each.
+// The files that instantiate the kernels, of some types each: they compile in parallel.
 #pragma once
 #include "../../../common/args.h"
 #include "../../primitives/launch.h"

@@ -1,4 +1,4 @@
-// One file per operator: they compile in parallel.
+// The files that instantiate the kernels, one operator each: they compile in parallel.
 #pragma once
 #include "../ladder.h"
 

@@ -1,0 +1,13 @@
+// The files that instantiate the kernels of `ordered`.
+#pragma once
+#include "../../common/args.h"
+#include "../primitives/launch.h"
+
+namespace torch_reductions::cuda::recurrence {
+
+void recur_linear(const RecurrenceArgs& args, Context& context);
+
+// Of packed segments.
+void recur_packed_linear(const RecurrenceArgs& args, Context& context);
+
+}  // namespace torch_reductions::cuda::recurrence
