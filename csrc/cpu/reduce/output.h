@@ -22,13 +22,14 @@ void with_operator(Function function, Body&& body) {
   }
 }
 
-// Writes the outputs [first, first + count): a mean is divided, half types are rounded once.
+// Writes the outputs [first, first + count): a mean is divided, half types are rounded once. The fold of an empty
+// segment is 0, or 1 for prod.
 template <class A>
 void write(const ReduceArgs& args, int64_t first, int64_t count, const A* folds) {
   const auto value = [&](int64_t i) {
-    if constexpr (std::is_floating_point_v<A>)
-      return args.function == Function::mean ? folds[i] / A(args.length) : folds[i];
-    else return folds[i];
+    const A fold = args.length > 0 ? folds[i] : A(args.function == Function::prod ? 1 : 0);
+    if constexpr (std::is_floating_point_v<A>) return args.function == Function::mean ? fold / A(args.length) : fold;
+    else return fold;
   };
   with_storage(args.output_dtype, [&](auto storage) {
     using S = typename decltype(storage)::type;
