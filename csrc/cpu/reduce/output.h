@@ -22,12 +22,11 @@ void with_operator(Function function, Body&& body) {
   }
 }
 
-// Writes the outputs [first, first + count): a mean is divided, half types are rounded once. The fold of an empty
-// segment is 0, or 1 for prod.
+// Writes the outputs [first, first + count): a mean is divided, half types are rounded once.
 template <class A>
 void write(const ReduceArgs& args, int64_t first, int64_t count, const A* folds) {
   const auto value = [&](int64_t i) {
-    const A fold = args.length > 0 ? folds[i] : A(args.function == Function::prod ? 1 : 0);
+    const A fold = folds[i];
     if constexpr (std::is_floating_point_v<A>) return args.function == Function::mean ? fold / A(args.length) : fold;
     else return fold;
   };

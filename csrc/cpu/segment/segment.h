@@ -34,7 +34,7 @@ inline void write_empty(const ReduceArgs& segment) {
         using A = std::conditional_t<std::is_integral_v<S>, S, Accumulator<S>>;
         const Value value = segment.function == Function::amax   ? Value(kLeast<A>)
                             : segment.function == Function::amin ? Value(kMost<A>)
-                                                                 : Value(0);
+                                                                 : Value(segment.function == Function::prod);
         ReduceArgs one = segment;
         if (segment.function >= Function::amax) one.length = 1;  // as if there were one element, of that value
         for (int64_t i = 0; i < segment.inner; i++) reduce::write(one, i, 1, &value);
