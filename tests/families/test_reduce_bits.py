@@ -12,6 +12,7 @@ from helpers import (
     INDICES,
     assert_same_bits,
     call,
+    needs_cuda,
     table,
     takes,
     wild,
@@ -89,3 +90,15 @@ def test_several_dims_are_one_row(function: str, dtype: str) -> None:
             continue
         assert_same_bits(call(function, y, (3, 1)), call(function, x.permute(0, 2, 1, 3).flatten(2), 2))
         assert_same_bits(call(function, y, (0, -2)), call(function, x.permute(1, 3, 0, 2).flatten(2), 2))
+
+
+# Very many columns
+
+
+@needs_cuda
+@table("function dtype", PAIRS)
+@pytest.mark.parametrize("shape", [(31, 140_008), (17, 560_001)], ids=str)
+def test_a_few_rows_of_very_many_columns_on_a_gpu(function: str, dtype: str, shape: tuple[int, int]) -> None:
+    """Where a thread folds 16 rows at once: whole vectors of columns, and single ones."""
+    x = wild(shape, dtype, function)
+    assert_same_bits(call(function, x.cuda(), 0), call(function, x, 0))

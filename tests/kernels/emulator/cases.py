@@ -262,6 +262,7 @@ ORDERED_VIEWS = (
     *(columns(1, 71, 1100, 0, 1), columns(2, 300, 515, 1, 1)),  # a thread a column, of extremes with an index
     *(columns(1, 1500, 90), columns(2, 500, 34, 2), columns(1, 600, 258, 1)),  # whole words of two elements, or not
     *(columns(1, 1500, 95, 0, 8), columns(1, 900, 70, 0, 8)),  # narrower, so that threads and blocks are full
+    *(columns(1, 21, 4200, 0, 1), columns(1, 31, 4099, 1, 1)),  # 16 rows at once of very many columns
 )
 TEXTBOOK_VIEWS = (
     *(rows(1, n) for n in (1, 2, 31, 33, 64, 65, 511, 513, 1024, 4097, 10_007)),
@@ -826,11 +827,14 @@ SHALLOW_DOUBLES = (
         Product(300, 9, 10, "r1", batch=8),
     ),
 )
-# Few lines by many, with a k up to 64, a thread each: every number of the few, in every layout of both.
+# Few lines by many, with a short k, a thread each: every number of the few, in every layout of both.
 SHORT_LINES = (
     *(Product(300, 4 + i % 5, 17 + 9 * (i % 6), a, b) for i, (a, b) in enumerate(TILE_LAYOUTS)),
     *(Product(4 + i % 5, 290, 64 - 9 * (i % 6), a, b) for i, (a, b) in enumerate(TILE_LAYOUTS)),
     *(Product(260, 6, 20, "r", "c", "r", 2, 2, 3), Product(7, 257, 33, "c", "r", "c1", 2, 0.5), Product(256, 8, 64)),
+    # Of very many also 2 and 3, and a longer k.
+    *(Product(530, 2, 100, "r", "c", multiprocessors=1), Product(3, 520, 128, "c", "r", multiprocessors=1)),
+    Product(270, 3, 17, "c", "c", "r", batch=2, multiprocessors=1),
 )
 # With a k up to 96, of float32: wide tiles and square ones, cut off below and at the right, in every layout; whole
 # stages of k and not; a result smaller than a tile.

@@ -36,7 +36,7 @@ class ProductPlan {
     if (args_.k == 0) return multiply_split_k<P, Out>(args_, context_, 0, 1, [](int64_t, int64_t, P*) {});
     if constexpr (std::is_floating_point_v<T>) {
       if (args_.parts == 1 && std::max(args_.m, args_.n) >= kShallowLeast) {
-        if (args_.k <= 8) return shallow<8, 4>();
+        if (args_.k <= 8 && (sizeof(T) == 8 || std::min(args_.m, args_.n) <= kShallowFew)) return shallow<8, 4>();
         if constexpr (sizeof(T) == 8)
           if (args_.k <= 16 && !stores_directly()) return shallow<16, 2>();
       }
@@ -139,7 +139,9 @@ class ProductPlan {
 
   bool are_short_lines() const {
     const int64_t few = std::min(args_.m, args_.n), many = std::max(args_.m, args_.n);
-    return args_.parts == 1 && few >= kLeastFew && few <= kMostFew && args_.k <= kMostShortDepth &&
+    const bool are_many = args_.batch * many >= multiprocessors_ * kManyShortLinesOfSm;
+    return args_.parts == 1 && few >= (are_many ? kLeastFewOfMany : kLeastFew) && few <= kMostFew &&
+           args_.k <= (are_many ? kMostShortDepthOfMany : kMostShortDepth) &&
            args_.batch * many >= multiprocessors_ * kShortLinesOfSm &&
            sizeof(T) * ShortLinesSizes(int(args_.k), true).elements() <= size_t(shared_memory(context_.device));
   }
@@ -277,7 +279,8 @@ class ProductPlan {
     const double tiles =
         double(args_.batch) * ceil_div(args_.m, int64_t(Shape::kM)) * ceil_div(args_.n, int64_t(Shape::kN));
     const double busiest = std::ceil(tiles * (run == 0 ? 1 : ceil_div(at_once, int64_t(run))) / multiprocessors_);
-    if (Shape::kShallow && busiest <= Shape::kBlocks && is_k_major(a_) && is_k_major(b_) && stores_directly())
+    if (Shape::kShallow && args_.k > 8 && busiest <= Shape::kBlocks && is_k_major(a_) && is_k_major(b_) &&
+        stores_directly())
       return INFINITY;
     const double depth = double(run == 0 ? args_.k : std::min(args_.k, run * kProductChunk));
     const bool singly = std::is_same_v<Shape, SmallTile> && !copies_vectors(a_) && !copies_vectors(b_);

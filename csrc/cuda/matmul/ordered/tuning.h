@@ -27,6 +27,8 @@ struct ShallowTileShape : TileShape<M, N, WarpsM, WarpsN, Blocks, Fill, Rate> {
 };
 using WideShallowTile = ShallowTileShape<64, 128, 4, 1, 16, 4, 1, 70>;
 using SquareShallowTile = ShallowTileShape<64, 64, 2, 2, 8, 5, 3, 72>;
+using HighShallowTile = ShallowTileShape<128, 32, 4, 1, 8, 5, 3, 72>;
+using LowShallowTile = ShallowTileShape<32, 128, 4, 1, 16, 5, 3, 72>;
 
 using LargeTile = TileShape<128, 128, 2, 2, 2, 2, 76>;  // where an operand is copied in vectors
 using MiddleTile = TileShape<128, 64, 2, 2, 3, 1, 68>;
@@ -44,7 +46,7 @@ struct DmmaTileShape : TileShape<Lines, Lines, WarpsM, WarpsN, Blocks, Fill, Rat
 };
 using DmmaTile = DmmaTileShape<128, 2, 4, 1, 1, 170>;
 using SmallDmmaTile = DmmaTileShape<64, 2, 2, 2, 2, 140>;
-using TinyDmmaTile = DmmaTileShape<32, 2, 1, 4, 1, 45>;
+using TinyDmmaTile = DmmaTileShape<32, 2, 1, 4, 2, 45>;
 
 template <class T>
 struct Tuning {  // of elements that are widened as they are loaded
@@ -52,7 +54,8 @@ struct Tuning {  // of elements that are widened as they are loaded
 };
 template <>
 struct Tuning<float> {
-  using Tiles = List<LargeTile, MiddleTile, SmallTile, TinyTile, LowTile, WideShallowTile, SquareShallowTile>;
+  using Tiles = List<LargeTile, MiddleTile, SmallTile, TinyTile, LowTile, WideShallowTile, SquareShallowTile,
+                     HighShallowTile, LowShallowTile>;
 };
 template <>
 struct Tuning<uint32_t> {  // half the rate of float's: more threads per block gain nothing
@@ -85,7 +88,8 @@ inline constexpr int kSkinnyDepth = 32, kSkinnyRows = 4;
 // Blocks of a multiprocessor, up to which they copy a chunk of few lines at once. Warps of a skinny product that copy
 // element by element are slower sooner, and so are tiles of which few lines use little; of more lines tiles are faster.
 HOST_DEVICE constexpr int64_t few_blocks(int64_t few, int64_t k, int bytes, bool in_vectors) {
-  if (bytes == 4 && few > kSkinnyRows && few <= 8 && k >= 128) return INT32_MAX;
+  if (bytes == 4 && few <= 8 && k >= 128 && (few > kSkinnyRows || !in_vectors)) return INT32_MAX;
+  if (bytes == 8 && few > 1 && few <= kSkinnyRows && k >= kProductChunk) return INT32_MAX;
   if (bytes == 4 && few <= kSkinnyRows && !in_vectors) return 7;
   return few <= 8 ? 2 : 1;
 }
@@ -97,9 +101,13 @@ HOST_DEVICE constexpr int skinny_warps(int bytes) { return 64 / bytes; }  // per
 // Few lines by many have a thread for each of the many: up to which k, and from how many of a multiprocessor on.
 inline constexpr int kLeastFew = 4, kMostFew = 8, kMostShortDepth = 64;
 inline constexpr int64_t kShortLinesOfSm = 64;
+// Or if there are many more of them.
+inline constexpr int kLeastFewOfMany = 2, kMostShortDepthOfMany = 128;
+inline constexpr int64_t kManyShortLinesOfSm = 512;
 
 // From how many rows or columns on a product is a shallow one.
 inline constexpr int kShallowLeast = 64;
+inline constexpr int kShallowFew = 32;     // rows or columns of float32, up to which it is one: tiles take more
 inline constexpr int kShallowNarrow = 16;  // columns, up to which lanes lie along the rows
 inline constexpr int kShallowBlocks = 4;   // of a multiprocessor, that are better than more rows a warp
 // Rows of a warp, at most (log2): fewer where a row of the result ends within a sector of memory, whose other half another

@@ -7,6 +7,7 @@ namespace torch_reductions::cuda::reduce {
 
 inline constexpr int kFewThreads = 256;  // at most
 inline constexpr int kFewBytes = 32;     // the longest row
+inline constexpr int kFewResults = 128;  // for each byte of an element, from which several matrices have other blocks
 inline constexpr int kLogMaxSteps = 3;
 
 // The rows that a thread folds at once: enough for every run to begin at a vector.

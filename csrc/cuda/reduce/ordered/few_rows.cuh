@@ -5,7 +5,7 @@
 namespace torch_reductions::cuda::reduce {
 
 inline constexpr int kFewRowsThreads = 256;
-inline constexpr int kLogFewRows = 4;  // fewer rows than 2^this
+inline constexpr int kLogFewRows = 5;  // fewer rows than 2^this
 
 // As many columns as a load of 16 bytes holds, and as registers do.
 template <class S>

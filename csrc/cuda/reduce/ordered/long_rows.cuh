@@ -6,9 +6,8 @@
 
 namespace torch_reductions::cuda::reduce {
 
-inline constexpr int kLogRowWarps = 3;    // of a block, at most
-inline constexpr int kLogWarpUnits = 8;   // units of a warp, at most
-inline constexpr int kLogWholeUnits = 5;  // of a whole tile: a lane keeps each
+inline constexpr int kLogRowWarps = 3;  // of a block, at most
+inline constexpr int kLogMaxUnits = 5;  // of a warp: of a whole tile a lane keeps each
 
 template <class Value>
 struct BlockFold {
@@ -36,7 +35,7 @@ __device__ __forceinline__ typename S::Value fold_tile(const S& source, const ch
   // An index tells which extreme comes first: there a lane folds its own elements of all units, and what all lanes have
   // stands for every digit. (Without one, -0 and +0 are told apart by their order alone.)
   constexpr bool kOrdered = !IsIndexed<Value>::value;
-  Value wait[kOrdered ? kLogWarpUnits + 1 : 1][1];
+  Value wait[kOrdered ? kLogMaxUnits + 1 : 1][1];
   if constexpr (!kOrdered) wait[0][0] = Op::identity();
   for (int u = 0; u << LogUnit < count; u++) {
     const int first = u << LogUnit;
@@ -59,7 +58,7 @@ __device__ __forceinline__ typename S::Value fold_tile(const S& source, const ch
 #pragma unroll
     for (int k = 0; k < 5; k++) wait[0][0] = fold_by_index<Op>(wait[0][0], shuffle_xor(wait[0][0], 1 << k));
   if (lane == 0)
-    static_for<kLogWarpUnits + 1>([&](auto k) {
+    static_for<kLogMaxUnits + 1>([&](auto k) {
       if (count >> (LogUnit + k.value) & 1)
         (count == 1 << log_span ? shared.total[warp] : shared.digit[LogUnit + k.value]) =
             wait[kOrdered ? k.value : 0][0];

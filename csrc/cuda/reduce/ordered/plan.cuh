@@ -1,5 +1,8 @@
 // Which ordered kernel runs, and its configuration. None of this changes a bit of the result.
 #pragma once
+#include <algorithm>
+#include <bit>
+#include <cmath>
 
 #include "../../../common/ceil_div.h"
 #include "../../primitives/launch.h"
@@ -23,8 +26,6 @@ class Plan {
   static constexpr bool kShifted = std::is_same_v<T, float> && std::is_same_v<Op, SumOf<T>>;
   static constexpr int kVector = sizeof(T) < 4 ? 4 / sizeof(T) : 1;  // results per lane in the ring: a word or more
   static constexpr bool kWords = kVector == 2 && !kArg<S>;           // a word at a time without the ring too
-  // Words are read faster without the ring where a warp's 128 bytes of a row are not one line.
-  static constexpr int kRowMultiple = sizeof(T) < 4 ? 16 : 128;
 
  public:
   Plan(const ReduceArgs& args, Context& context)
@@ -63,44 +64,52 @@ class Plan {
     else if (length <= 1 << kLogUnit<ByWarps> && (rows >= sms_ * 8 || length < 1 << kLogUnit<S>)) warp_rows();
     else if (whole_tiles()) return true;
     else if (length <= 32 << kLogUnit<ByWarps> && rows >= sms_ * 8) warp_rows();
-    else split_rows<ByWarps, false>();
+    else split_rows<ByWarps, false>(quickest_rows<ByWarps, false>());
     return true;
   }
 
+  // Of rows that lie in whole aligned tiles.
   bool whole_tiles() {
-    if constexpr (IsIndexed<Value>::value) return false;
-    else return split_rows<S, true>();
+    if constexpr (!IsIndexed<Value>::value) {
+      const RowConfig config = quickest_rows<S, true>();
+      if (config.log_tile() > 0 && aligned(args_.outer_stride) && (args_.inner == 1 || aligned(args_.inner_stride))) {
+        split_rows<S, true>(config);
+        return true;
+      }
+    }
+    return false;
   }
 
-  // Are rows whole words, of which as many blocks can be made as of single columns?
+  // Are rows whole words, of which as many blocks can be made as of single columns, or of so much each that it makes no
+  // difference?
   bool reads_words() const {
     return args_.inner_stride == 1 && args_.inner % kVector == 0 && rows_aligned(4) &&
-           (ceil_div(results_ / kVector, 32) >= busy() || ceil_div(results_, 32) < busy());
+           (ceil_div(results_ / kVector, 32) >= busy() || ceil_div(results_, 32) < busy() ||
+            results_ * args_.length * int64_t(sizeof(T)) >= busy() * (512 << 10));
   }
   int64_t busy() const { return max(1, sms_ * 9 / 10); }  // blocks that keep the device at work
 
   // Neighbouring results are contiguous.
   bool columns_of_memory() {
     const int64_t inner = args_.inner, length = args_.length, row_bytes = inner * int64_t(sizeof(T));
-    const int64_t bytes = length * row_bytes;  // of a matrix: enough for a block; or less, where all run at once
-    if (args_.length_stride == inner && row_bytes <= kFewBytes &&
-        (bytes >= 8192 || (bytes >= 1024 && args_.outer <= sms_ * 16))) {
+    if (args_.length_stride == inner && row_bytes <= kFewBytes && length * row_bytes >= 1024 &&
+        (args_.outer == 1 || results_ < kFewResults * (int64_t(sizeof(T)) << kArg<S>))) {
       few_columns();
       return true;
     }
-    if (length < 1 << kLogFewRows && results_ >= sms_ * 32) {
-      if (inner % kFewRowsVector<S> == 0 && rows_aligned(kFewRowsVector<S> * int(sizeof(T)))) few_rows<true>();
+    const bool packed = inner % kFewRowsVector<S> == 0 && rows_aligned(kFewRowsVector<S> * int(sizeof(T)));
+    // Where a thread loads more than 8 rows at once it has many registers, and only very many columns fill the device.
+    if (length < 1 << kLogFewRows && results_ >= sms_ * (length < 16 ? 32 : packed ? 1024 : 4096)) {
+      if (packed) few_rows<true>();
       else few_rows<false>();
       return true;
     }
-    if constexpr (sizeof(T) <= 4)
-      if (rows_aligned() && row_bytes % kRowMultiple == 0 && (args_.outer == 1 || inner % (32 * kVector) == 0) &&
-          results_ / kVector >= 32 && length >= 256) {
-        ring_columns();
+    if constexpr (sizeof(T) < 4)
+      if (rows_aligned() && row_bytes % 16 == 0 && (args_.outer == 1 || inner % (32 * kVector) == 0) &&
+          results_ / kVector >= 32 && length >= 256 && ring_columns())
         return true;
-      }
     if constexpr (kShifted)
-      if (inner >= 256 && inner % 32 != 0 && length >= 256 && results_ >= 128 * sms_) {
+      if (inner >= 256 && inner % 32 != 0 && length >= 256 && results_ >= 1024 * sms_) {
         shifted_columns();
         return true;
       }
@@ -115,7 +124,7 @@ class Plan {
   bool rows_aligned(int bytes = 16) const {
     return aligned(args_.length_stride, bytes) && (args_.outer == 1 || aligned(args_.outer_stride, bytes));
   }
-  int64_t tiles(int log_tile) const { return ceil_div(args_.length, int64_t(1) << log_tile); }
+  int64_t tiles(int log_tile) const { return (args_.length - 1 >> log_tile) + 1; }
 
   void vector_rows() {
     const int64_t vectors = results_ * args_.length / S::E;
@@ -156,28 +165,53 @@ class Plan {
     return split;
   }
 
-  // One block per tile, the largest that leaves three or more tiles per multiprocessor; or one per row where there are
-  // many rows.
+  // A block of 2^log_warps warps folds a tile of a row, each warp 2^log_span elements of it.
+  struct RowConfig {
+    int log_warps, log_span;
+    int log_tile() const { return log_warps + log_span; }
+  };
+
+  // About how many microseconds an H200 takes: the busiest multiprocessor folds its blocks in waves, as many at a time as
+  // it has room for, whose warps load a unit each and wait for it, unit after unit.
   template <class Source, bool Whole>
-  bool split_rows() {
-    const int64_t rows = results_, length = args_.length;
-    int log_warps = kLogRowWarps, log_units = sizeof(T) < 4 ? 3 : 4;
-    const auto log_tile = [&] { return kLogUnit<Source> + log_warps + log_units; };
-    while (log_units > 0 && rows * tiles(log_tile()) < sms_ * 3) log_units--;
-    while (log_units < (Whole ? kLogWholeUnits : kLogWarpUnits) && rows >= sms_ * 8 &&
-           length > int64_t(1) << log_tile())
-      log_units++;
-    while (log_units + log_warps > 0 && length <= int64_t(1) << (log_tile() - 1))
-      (log_units > 0 ? log_units : log_warps)--;
-    const int64_t tile = int64_t(1) << log_tile();
-    if (Whole &&
-        !(length % tile == 0 && aligned(args_.outer_stride) && (args_.inner == 1 || aligned(args_.inner_stride))))
-      return false;
-    const Split split = this->split(log_tile());
-    const unsigned threads = 32u << log_warps;
-    launch(&reduce::split_rows<Source, Whole>, rows * split.tiles + split.readers(threads), threads, 0, context_.stream,
-           Source{source_.flip, source_.sign}, lines(), out_, log_tile() - log_warps, split);
-    return true;
+  double time_of(const RowConfig& config) const {
+    constexpr double kEnds = 1.6, kLatency = 1.27, kRate = 64800;  // of a block; of a load; bytes
+    constexpr double kLevel = 0.2, kReader = 0.02;  // of a level of totals; of a row whose totals are folded
+    const int64_t tiles = this->tiles(config.log_tile());
+    const int64_t units =
+        min(int64_t(1) << (config.log_span - kLogUnit<Source>), this->tiles(config.log_warps + kLogUnit<Source>));
+    const int64_t busiest = ceil_div(results_ * tiles, sms_),
+                  room = kRowBlocks<Source, Whole> << (kLogRowWarps - config.log_warps);
+    const auto wave = [&](int64_t blocks) {
+      return kEnds + units * std::max(kLatency, (blocks << config.log_warps) * kUnitBytes<Source> / kRate);
+    };
+    const int64_t last = busiest % room;
+    const double join =
+        tiles == 1 ? 0 : kLevel * std::bit_width(uint64_t(tiles - 1)) + kReader * ceil_div(results_, sms_);
+    return busiest / room * wave(room) + (last > 0 ? wave(last) : 0) + join;
+  }
+
+  // Whole tiles: of those that divide the rows with the most warps; none if no tile does.
+  template <class Source, bool Whole>
+  RowConfig quickest_rows() const {
+    RowConfig best{};
+    double least = INFINITY;
+    for (int log_warps = kLogRowWarps; log_warps >= (Whole ? 0 : 1) && !(Whole && least < INFINITY); log_warps--)
+      for (int log_units = 0; log_units <= kLogMaxUnits; log_units++) {
+        const RowConfig config{log_warps, kLogUnit<Source> + log_units};
+        if (Whole && args_.length % (int64_t(1) << config.log_tile()) != 0) break;
+        const double time = time_of<Source, Whole>(config);
+        if (time < least) least = time, best = config;
+      }
+    return best;
+  }
+
+  template <class Source, bool Whole>
+  void split_rows(const RowConfig& config) {
+    const Split split = this->split(config.log_tile());
+    const unsigned threads = 32u << config.log_warps;
+    launch(&reduce::split_rows<Source, Whole>, results_ * split.tiles + split.readers(threads), threads, 0,
+           context_.stream, Source{source_.flip, source_.sign}, lines(), out_, config.log_span, split);
   }
 
   // One block per tile of 2^k rows of all columns: about 64 KB where there is enough for every multiprocessor, in steps
@@ -275,16 +309,26 @@ class Plan {
     launch_columns<V, false>(config);
   }
 
-  // Aligned columns through a ring. A multiprocessor has room for one block with a ring: the fewest rows one after the
-  // other, where the ends of a tile cost about as much as 512.
-  void ring_columns() {
-    ColumnConfig config = column_config<kVector, true>(32);
-    const auto rows = [&](const ColumnConfig& config) {
-      return ceil_div(column_tiles(config), sms_) * ((int64_t(1) << config.log_tile()) + 512);
-    };
-    for (ColumnConfig other = config; other.log_run >= kLogBatch<S, kVector, true>; other.log_run--)
-      if (rows(other) < rows(config)) config = other;
-    launch_columns<kVector, true>(config);
+  // Aligned columns of small types through a ring, unless others are faster. About how many microseconds an H200 takes:
+  // a multiprocessor has room for one block with a ring, and alone it reads more bytes than its share of the memory.
+  bool ring_columns() {
+    constexpr double kLaunch = 3.4, kEnds = 1.7, kJoin = 4.6, kOtherLaunch = 7.2;
+    constexpr double kAlone = 62800, kAll = 4.37e6,
+                     kOthers = 4.03e6 * (kArg<S> ? 0.89 : 1) * (sizeof(T) == 1 ? 0.76 : 1);
+    constexpr int kRowBytes = 32 * kVector * sizeof(T);
+    double least = kOtherLaunch + double(results_) * args_.length * sizeof(T) / kOthers;
+    ColumnConfig config = column_config<kVector, true>(32), best{};
+    for (; config.log_run >= kLogBatch<S, kVector, true>; config.log_run--) {
+      const int64_t tiles = this->tiles(config.log_tile()), blocks = config.blocks_across * tiles;
+      const int64_t rows = min(args_.length, int64_t(1) << config.log_tile());
+      const double rate = std::min(kAlone, kAll / min(blocks, int64_t(sms_)));
+      const double time =
+          kLaunch + ceil_div(blocks, int64_t(sms_)) * (rows * kRowBytes / rate + kEnds) + kJoin * (tiles > 1);
+      if (time < least) least = time, best = config;
+    }
+    if (best.width == 0) return false;
+    launch_columns<kVector, true>(best);
+    return true;
   }
 
   template <int V, bool Staged>
