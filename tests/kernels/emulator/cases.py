@@ -264,6 +264,8 @@ ORDERED_VIEWS = (
     *(columns(1, 1500, 95, 0, 8), columns(1, 900, 70, 0, 8)),  # narrower, so that threads and blocks are full
     *(columns(1, 21, 4200, 0, 1), columns(1, 31, 4099, 1, 1)),  # 16 rows at once of very many columns
 )
+# Of small types, whose aligned columns go through a ring.
+RING_VIEWS = (columns(1, 1030, 72), columns(2, 600, 128), columns(1, 5000, 64))
 TEXTBOOK_VIEWS = (
     *(rows(1, n) for n in (1, 2, 31, 33, 64, 65, 511, 513, 1024, 4097, 10_007)),
     *(rows(7, 1000), rows(300, 3), rows(3, 0), rows(5, 1), rows(17, 65), rows(3, 2049)),
@@ -546,6 +548,8 @@ def cases_of(
         wanted = (
             views if views is not None else [*catalog_views(operator), *(ORDERED_VIEWS if ordered else TEXTBOOK_VIEWS)]
         )
+        if views is None and ordered and dtype.itemsize < 4:
+            wanted = [*wanted, *RING_VIEWS]
         seen = dict.fromkeys(wanted if ordered else [view.contiguous_rows() for view in wanted])
         for view in seen:
             if view.length > 0:

@@ -99,7 +99,7 @@ class Plan {
     }
     const bool packed = inner % kFewRowsVector<S> == 0 && rows_aligned(kFewRowsVector<S> * int(sizeof(T)));
     // Where a thread loads more than 8 rows at once it has many registers, and only very many columns fill the device.
-    if (length < 1 << kLogFewRows && results_ >= sms_ * (length < 16 ? 32 : packed ? 1024 : 4096)) {
+    if (length < 1 << kLogFewRows && results_ >= sms_ * (length < 16 ? 512 : packed ? 1024 : 4096)) {
       if (packed) few_rows<true>();
       else few_rows<false>();
       return true;
@@ -254,38 +254,55 @@ class Plan {
 
   int64_t column_tiles(const ColumnConfig& config) const { return config.blocks_across * tiles(config.log_tile()); }
 
-  // Any layout: 32 groups of V results or more side by side, and no more tiles than it takes to keep every
-  // multiprocessor busy.
+  // About how many microseconds an H200 takes: the busiest multiprocessor folds its blocks in waves, as many at a time as
+  // it has room for, whose threads load a batch and fold it, one after the other.
+  template <int V>
+  double time_of(const ColumnConfig& config) const {
+    constexpr double kEnds = 2.7, kLatency = 0.87, kRate = 16450, kJoin = 6;  // kRate: elements
+    constexpr int kBatch = kLogBatch<S, V, false>, kResident = kColumnThreads<S, V, false> * kColumnBlocks<S, V, false>;
+    const int threads = config.width << config.log_height, room = max(1, kResident / threads);
+    const int64_t batches = (min(args_.length, int64_t(1) << config.log_run) - 1 >> kBatch) + 1;
+    const int64_t busiest = ceil_div(column_tiles(config), sms_), last = busiest % room;
+    const auto wave = [&](int64_t blocks) {
+      return kEnds + batches * std::max(kLatency, (blocks * threads * V << kBatch) / kRate);
+    };
+    return busiest / room * wave(room) + (last > 0 ? wave(last) : 0) + kJoin * (tiles(config.log_tile()) > 1);
+  }
+
+  // Of blocks of 32 or 64 groups, or of all, if they are fewer: all heights of 128 threads and more, all runs.
+  template <int V>
+  ColumnConfig quickest_columns() const {
+    ColumnConfig best{};
+    double least = INFINITY;
+    const int64_t groups = results_ / V;
+    for (int64_t width = groups < 64 ? groups : 32; width <= min(groups, int64_t(64)); width *= 2) {
+      ColumnConfig config = column_config<V, false>(width);
+      do {
+        for (config.log_run = kLogMaxRun<S, V>; config.log_run >= kLogBatch<S, V, false>; config.log_run--) {
+          if (config.log_run > kLogBatch<S, V, false> && tiles(config.log_tile() - 1) == 1) continue;  // the same
+          const double time = time_of<V>(config);
+          if (time < least) least = time, best = config;
+        }
+      } while (config.log_height-- > 0 && config.width << config.log_height >= 128);
+    }
+    return best;
+  }
+
+  // Any layout: 32 groups of V results or more side by side.
   template <int V>
   void columns() {
     constexpr int kBytes = V * sizeof(T);
     const int64_t groups = results_ / V, busy = this->busy();
-    const int64_t bytes_per_block = groups * args_.length * kBytes / busy;
-    // The widest block, from 128 down to 32 groups, that gives every multiprocessor one. Where none does, the length
-    // is split, and large inputs are read in blocks of 128 groups: fewer regions of memory are open at a time.
-    int64_t width = min(groups, int64_t(128)), narrow = width;
-    while (narrow >= 64 && ceil_div(groups, narrow) < busy) narrow = ceil_div(narrow, 2);
-    if (ceil_div(groups, narrow) >= busy || bytes_per_block < 128 << 10) width = narrow;
-    // Narrower rather than split where a multiprocessor has room for several blocks: readers of many lines cost more.
+    if (groups < 64 * busy) return launch_columns<V, false>(quickest_columns<V>());
+    // The widest block, from 128 down to 32 groups, that gives every multiprocessor as many as it has room for.
     const int64_t fill_all = busy * (1024 / kColumnThreads<S, V, false>);
-    while (width >= 64 && ceil_div(groups, width) >= busy && ceil_div(groups, width) < fill_all) width /= 2;
+    int64_t width = 128;
+    while (width >= 64 && ceil_div(groups, width) < fill_all) width /= 2;
     // Or half of it, where the last blocks would have most multiprocessors wait for them.
     const auto rounds = [&](int64_t width) { return ceil_div(ceil_div(groups, width), int64_t(sms_)); };
-    if (width >= 64 && ceil_div(groups, width) >= busy && rounds(width / 2) < 1.6 * rounds(width)) width /= 2;
-    // Or narrower where the length is split, and the last block or the threads beside its columns would be idle.
-    const auto used = [&](int64_t width) {
-      const ColumnConfig config = column_config<V, false>(width);
-      return double(groups) / (double(config.blocks_across) * config.width) * (config.width << config.log_height);
-    };
-    if (ceil_div(groups, width) < busy && bytes_per_block >= 16 << 10)
-      for (int64_t other = 64; other >= 32; other /= 2)
-        if (other < width && used(other) > 1.25 * used(width)) width = other;
+    if (width >= 64 && rounds(width / 2) < 1.6 * rounds(width)) width /= 2;
     ColumnConfig config = column_config<V, false>(width);
     if (config.log_height == 0) config = column_config<V, false>(min(groups, int64_t(256)));
-    // Smaller blocks where the length is split and little of it is left for each: then one merges while others read.
-    if (ceil_div(groups, width) < busy && bytes_per_block < 416 << 10 && config.width << config.log_height > 512 &&
-        args_.length > int64_t(1) << (kLogBatch<S, V, false> + config.log_height))
-      config.log_height--;
     // Where there are threads enough, one takes a column: none waits for a shorter run, or merges.
     if (groups >= sms_ * 1024 && (kArg<S> || args_.length <= int64_t(1) << kLogMaxRun<S, V>)) {
       const int64_t across = kArg<S> ? 256 : 128;
@@ -302,10 +319,8 @@ class Plan {
     };
     if (is_short || run_at_once(least))
       while (config.log_height > 0 && threads() > least && !run_at_once(threads())) config.log_height--;
-    // The longest runs whose tiles still fill the multiprocessors once; twice for large inputs in wide blocks.
-    int64_t fill = fill_all;
-    if (config.width == 128 && int64_t(config.blocks_across) < busy && bytes_per_block >= 1 << 20) fill *= 2;
-    while (config.log_run > kLogBatch<S, V, false> && column_tiles(config) < fill) config.log_run--;
+    // The longest runs whose tiles still fill the multiprocessors.
+    while (config.log_run > kLogBatch<S, V, false> && column_tiles(config) < fill_all) config.log_run--;
     launch_columns<V, false>(config);
   }
 
