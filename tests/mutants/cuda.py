@@ -642,6 +642,23 @@ MUTANTS = (
         function="mm",
     ),
     kernel(
+        "what is added to a tile with all of k, of its first row alone",
+        "bound",
+        "plain",
+        PRODUCTS + "shallow_tile.cuh",
+        "$added.row_stride == 0;",
+        "true;",
+        function="mm",
+    ),
+    kernel(
+        "sixteen rows of very many columns without the last digits",
+        "tail",
+        "plain",
+        REDUCE + "few_rows.cuh",
+        "for_each_digit<More ? kLogMoreRows : kLogFewRows>($length,",
+        "for_each_digit<More ? kLogMoreRows : kLogFewRows>($length & ~(More ? 7 : 0),",
+    ),
+    kernel(
         "what stands behind k in a tile with all of it",
         "tail",
         "plain",

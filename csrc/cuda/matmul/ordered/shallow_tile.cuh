@@ -80,20 +80,6 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const int own_i = warp % Shape::kWarpsM * (Shape::kM / Shape::kWarpsM) + lane / kLanesN * kV;
   const int own_j = warp / Shape::kWarpsM * (Shape::kN / Shape::kWarpsN) + lane % kLanesN;
-  const int64_t rows = args.m - first_i - own_i, columns = args.n - first_j - own_j;
-  const int64_t i0 = first_i + own_i, j0 = first_j + own_j;
-  T* const to = static_cast<T*>(args.output) + (batch * args.m + i0) * args.n + j0;
-  const Matrix& added = args.added;
-  const T* const add = added.data == nullptr ? nullptr : element_of<T>(added, batch, i0, j0);
-  const T alpha = T(args.alpha), beta = T(args.beta);
-  T addends[TN];
-  const auto load_addends = [&](int row) {  // all of a row before the first store, over which no load moves
-#pragma unroll
-    for (int j = 0; j < TN; j++)
-      if (j * kLanesN < columns) addends[j] = beta * add[row * added.row_stride + j * kLanesN * added.column_stride];
-  };
-  const bool repeats = added.row_stride == 0;  // a bias: every row adds the same, which comes with the stages
-  if (add != nullptr && repeats && rows > 0) load_addends(0);
   T sums[TM][TN];
 #pragma unroll
   for (int i = 0; i < TM; i++)
@@ -123,6 +109,20 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
     }
   }
 
+  const int64_t rows = args.m - first_i - own_i, columns = args.n - first_j - own_j;
+  const int64_t i0 = first_i + own_i, j0 = first_j + own_j;
+  T* const to = static_cast<T*>(args.output) + (batch * args.m + i0) * args.n + j0;
+  const Matrix& added = args.added;
+  const T* const add = added.data == nullptr ? nullptr : element_of<T>(added, batch, i0, j0);
+  const T alpha = T(args.alpha), beta = T(args.beta);
+  T addends[TN];
+  const auto load_addends = [&](int row) {  // all of a row before the first store, over which no load moves
+#pragma unroll
+    for (int j = 0; j < TN; j++)
+      if (j * kLanesN < columns) addends[j] = beta * add[row * added.row_stride + j * kLanesN * added.column_stride];
+  };
+  const bool repeats = added.row_stride == 0;  // a bias: every row adds the same
+  if (add != nullptr && repeats && rows > 0) load_addends(0);
 #pragma unroll
   for (int i = 0; i < TM; i++) {
     const int row = i / kV * kStepM + i % kV;

@@ -5,7 +5,8 @@
 namespace torch_reductions::cuda::reduce {
 
 inline constexpr int kFewRowsThreads = 256;
-inline constexpr int kLogFewRows = 5;  // fewer rows than 2^this
+// Fewer rows than 2^this. 16 at once take many registers, so that More has a kernel of its own.
+inline constexpr int kLogFewRows = 4, kLogMoreRows = 5;
 
 // As many columns as a load of 16 bytes holds, and as registers do.
 template <class S>
@@ -58,7 +59,7 @@ __device__ __noinline__ Value divided(Value value, Value by) {
 }
 
 // `groups` of columns: a group is as many as a load holds.
-template <class S, bool Packed>
+template <class S, bool Packed, bool More>
 __global__ void __launch_bounds__(kFewRowsThreads)
     few_rows(S source, Lines columns, int64_t groups, Output out, int length, bool packed_results) {
   using Rows = FewRows<S, Packed>;
@@ -74,7 +75,7 @@ __global__ void __launch_bounds__(kFewRowsThreads)
   typename S::Value folded[V];
 #pragma unroll
   for (int e = 0; e < V; e++) folded[e] = Op::identity();
-  for_each_digit<kLogFewRows>(length, [&](auto k, int i) {
+  for_each_digit<More ? kLogMoreRows : kLogFewRows>(length, [&](auto k, int i) {
     typename S::Value v[V];
     rows.template block<k.value>(v, i);
 #pragma unroll

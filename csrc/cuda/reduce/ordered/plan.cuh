@@ -98,10 +98,14 @@ class Plan {
       return true;
     }
     const bool packed = inner % kFewRowsVector<S> == 0 && rows_aligned(kFewRowsVector<S> * int(sizeof(T)));
-    // Where a thread loads more than 8 rows at once it has many registers, and only very many columns fill the device.
-    if (length < 1 << kLogFewRows && results_ >= sms_ * (length < 16 ? 512 : packed ? 1024 : 4096)) {
-      if (packed) few_rows<true>();
-      else few_rows<false>();
+    if (length < 1 << kLogFewRows && results_ >= sms_ * 512) {
+      if (packed) few_rows<true, false>();
+      else few_rows<false, false>();
+      return true;
+    }
+    if (length < 1 << kLogMoreRows && results_ >= sms_ * (packed ? 1024 : 4096)) {
+      if (packed) few_rows<true, true>();
+      else few_rows<false, true>();
       return true;
     }
     if constexpr (sizeof(T) < 4)
@@ -234,10 +238,10 @@ class Plan {
            context_.stream, source_, data(), args_.outer_stride * size, out_, config, split);
   }
 
-  template <bool Packed>
+  template <bool Packed, bool More>
   void few_rows() {
     constexpr int V = FewRows<S, Packed>::V, Load = Packed ? V : 1;
-    launch(&reduce::few_rows<S, Packed>, ceil_div(results_, int64_t(kFewRowsThreads) * V), kFewRowsThreads, 0,
+    launch(&reduce::few_rows<S, Packed, More>, ceil_div(results_, int64_t(kFewRowsThreads) * V), kFewRowsThreads, 0,
            context_.stream, source_, lines(Load), results_ / Load, out_, int(args_.length),
            reinterpret_cast<uintptr_t>(args_.output) % 16 == 0);
   }
