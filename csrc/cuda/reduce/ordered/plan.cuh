@@ -71,11 +71,11 @@ class Plan {
   // Of rows that lie in whole aligned tiles.
   bool whole_tiles() {
     if constexpr (!IsIndexed<Value>::value) {
+      if (!aligned(args_.outer_stride) || (args_.inner > 1 && !aligned(args_.inner_stride))) return false;
       const RowConfig config = quickest_rows<S, true>();
-      if (config.log_tile() > 0 && aligned(args_.outer_stride) && (args_.inner == 1 || aligned(args_.inner_stride))) {
-        split_rows<S, true>(config);
-        return true;
-      }
+      if (config.log_tile() == 0) return false;
+      split_rows<S, true>(config);
+      return true;
     }
     return false;
   }
@@ -175,8 +175,15 @@ class Plan {
     int log_tile() const { return log_warps + log_span; }
   };
 
-  // About how many microseconds an H200 takes: the busiest multiprocessor folds its blocks in waves, as many at a time as
-  // it has room for, whose warps load a unit each and wait for it, unit after unit.
+  // The busiest multiprocessor folds its blocks in waves, as many at a time as it has room for; wave(blocks): the time
+  // of one.
+  template <class Wave>
+  double in_waves(int64_t blocks, int64_t room, Wave wave) const {
+    const int64_t busiest = ceil_div(blocks, sms_), last = busiest % room;
+    return busiest / room * wave(room) + (last > 0 ? wave(last) : 0);
+  }
+
+  // About how many microseconds an H200 takes: warps load a unit each and wait for it, unit after unit.
   template <class Source, bool Whole>
   double time_of(const RowConfig& config) const {
     constexpr double kEnds = 1.6, kLatency = 1.27, kRate = 64800;  // of a block; of a load; bytes
@@ -184,15 +191,12 @@ class Plan {
     const int64_t tiles = this->tiles(config.log_tile());
     const int64_t units =
         min(int64_t(1) << (config.log_span - kLogUnit<Source>), this->tiles(config.log_warps + kLogUnit<Source>));
-    const int64_t busiest = ceil_div(results_ * tiles, sms_),
-                  room = kRowBlocks<Source, Whole> << (kLogRowWarps - config.log_warps);
-    const auto wave = [&](int64_t blocks) {
-      return kEnds + units * std::max(kLatency, (blocks << config.log_warps) * kUnitBytes<Source> / kRate);
-    };
-    const int64_t last = busiest % room;
     const double join =
         tiles == 1 ? 0 : kLevel * std::bit_width(uint64_t(tiles - 1)) + kReader * ceil_div(results_, sms_);
-    return busiest / room * wave(room) + (last > 0 ? wave(last) : 0) + join;
+    const int room = kRowBlocks<Source, Whole> << (kLogRowWarps - config.log_warps);
+    return join + in_waves(results_ * tiles, room, [&](int64_t blocks) {
+             return kEnds + units * std::max(kLatency, (blocks << config.log_warps) * kUnitBytes<Source> / kRate);
+           });
   }
 
   // Whole tiles: of those that divide the rows with the most warps; none if no tile does.
@@ -258,19 +262,16 @@ class Plan {
 
   int64_t column_tiles(const ColumnConfig& config) const { return config.blocks_across * tiles(config.log_tile()); }
 
-  // About how many microseconds an H200 takes: the busiest multiprocessor folds its blocks in waves, as many at a time as
-  // it has room for, whose threads load a batch and fold it, one after the other.
+  // About how many microseconds an H200 takes: threads load a batch and fold it, one after the other.
   template <int V>
   double time_of(const ColumnConfig& config) const {
     constexpr double kEnds = 2.7, kLatency = 0.87, kRate = 16450, kJoin = 6;  // kRate: elements
     constexpr int kBatch = kLogBatch<S, V, false>, kResident = kColumnThreads<S, V, false> * kColumnBlocks<S, V, false>;
     const int threads = config.width << config.log_height, room = max(1, kResident / threads);
     const int64_t batches = (min(args_.length, int64_t(1) << config.log_run) - 1 >> kBatch) + 1;
-    const int64_t busiest = ceil_div(column_tiles(config), sms_), last = busiest % room;
-    const auto wave = [&](int64_t blocks) {
-      return kEnds + batches * std::max(kLatency, (blocks * threads * V << kBatch) / kRate);
-    };
-    return busiest / room * wave(room) + (last > 0 ? wave(last) : 0) + kJoin * (tiles(config.log_tile()) > 1);
+    return kJoin * (tiles(config.log_tile()) > 1) + in_waves(column_tiles(config), room, [&](int64_t blocks) {
+             return kEnds + batches * std::max(kLatency, (blocks * threads * V << kBatch) / kRate);
+           });
   }
 
   // Of blocks of 32 or 64 groups, or of all, if they are fewer: all heights of 128 threads and more, all runs.
