@@ -1,6 +1,7 @@
 // Which kernel folds the segments, and how large a tile is. None of this changes a bit of the result.
 #pragma once
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -24,108 +25,164 @@ class SegmentPlan {
       : args_(args), context_(context), sms_(multiprocessors(context.device)), lines_(args.outer * args.inner) {}
 
   void run() {
-    if (joins()) rows(JoinedSegments(args_.segments, args_.outer), 1);
-    else if (args_.length_stride != 1 || args_.length <= 1) are_short() ? short_lines() : lines();
-    else if (are_few_and_short()) short_lines();
-    else if (average() < 32) rows(args_.segments, lines_);
-    else if (are_large()) warps();
-    else if (results() <= sms_ * kBlocksPerSm || average() > kUnit << kLogSegmentUnits) blocks();
-    else if (average() >= kWarpLength) warps();
-    else rows(args_.segments, lines_);
+    const Way way = quickest();
+    switch (way.kernel) {
+      case Kernel::rows: return joins() ? rows(joined(), 1, way.log_tile) : rows(args_.segments, lines_, way.log_tile);
+      case Kernel::blocks: return blocks(way);
+      case Kernel::warps: return warps(way);
+      case Kernel::short_lines: return short_lines(way);
+      case Kernel::lines: return lines(way);
+    }
   }
 
  private:
-  static constexpr int64_t kUnit = int64_t(1) << kLogUnit<S>;
-  static constexpr int kLogSegmentUnits = 5;       // that a warp folds, at most
-  static constexpr int64_t kBlocksPerSm = 16;      // segments of a multiprocessor, up to which each has a block
-  static constexpr int64_t kLargePerSm = 1 << 16;  // elements of 8 bytes, from which a warp is enough
-  static constexpr int64_t kWarpLength = 256;      // from which a segment of many has a warp
-  static constexpr int64_t kVectorThreads = 128;   // of a multiprocessor, from which a thread takes several lines
+  static constexpr int kLogUnits = 5;             // units of a tile that a warp folds, at most
+  static constexpr int64_t kVectorThreads = 128;  // of a multiprocessor, from which a thread takes several lines
+  static constexpr int64_t kFarApart = 1 << 13;   // segments of a multiprocessor, from which a thread of contiguous
+                                                  // ones reads too little of what it fetches
+  enum class Kernel { rows, blocks, warps, short_lines, lines };
+  struct Way {
+    Kernel kernel;
+    int log_tile, log_warps;  // of a block
+  };
 
   // Are the lines one? Where they follow one another in memory, and the least tile holds more than one of them.
   bool joins() const {
     const int64_t length = args_.length, count = args_.segments.count;
     return args_.inner == 1 && args_.length_stride == 1 && args_.outer_stride == length && length > 0 &&
-           length + count <= kUnit && JoinedSegments::may_join(args_.segments, args_.outer);
+           length + count <= int64_t(1) << kLogUnit<S> && JoinedSegments::may_join(args_.segments, args_.outer);
   }
+  JoinedSegments joined() const { return JoinedSegments(args_.segments, args_.outer); }
   int64_t results() const { return lines_ * args_.segments.count; }
-  int64_t average() const { return args_.length / args_.segments.count; }
 
-  // Would threads that take a window of a line fold many segments one after the other, or be few?
-  bool are_short() const {
-    const int64_t most = results() < sms_ * int64_t(32) ? 16 : results() < sms_ * int64_t(4096) ? 32 : 100;
-    return args_.segments.count > 1 && average() <= most &&
-           (lines_ < sms_ * int64_t(in_vectors() ? 4096 : 256) || average() >= 8);
-  }
-
-  // Segments of contiguous lines: do threads fold them at once, of which a warp would fold one part after the other?
-  bool are_few_and_short() const {
-    return args_.segments.count > 1 && average() <= 8 && results() <= sms_ * int64_t(128);
-  }
-
-  // Of 8 bytes: do warps, with windows of their own, keep more in flight than blocks, whose warps wait for one another?
-  bool are_large() const {
-    return sizeof(T) == 8 && lines_ * args_.length >= sms_ * kLargePerSm && average() >= kWarpLength &&
-           results() >= sms_ / 4;
-  }
-
+  static int64_t tiles(int64_t elements, int log_tile) { return (elements + (int64_t(1) << log_tile) - 1) >> log_tile; }
   template <class Offsets>
   static int64_t windows_of(const Offsets& segments, int log_tile) {
-    return ceil_div(segments.length + segments.count, int64_t(1) << log_tile);
+    return tiles(segments.length + segments.count, log_tile);
   }
   // May a segment have several tiles? Where none has, one window is enough.
   bool splits(int log_tile) const { return args_.length > int64_t(1) << log_tile; }
   int64_t windows_of(int log_tile) const { return splits(log_tile) ? windows_of(args_.segments, log_tile) : 1; }
+  // The workers where each segment of each line has one, and each window but the first.
+  int64_t workers(int log_tile) const { return lines_ * (windows_of(log_tile) - 1) + results(); }
 
-  // A warp per window: the largest tile that leaves work for every multiprocessor.
-  template <class Offsets>
-  void rows(const Offsets& segments, int64_t lines) {
-    const auto windows = [&](int log_tile) { return windows_of(segments, log_tile); };
-    int log_tile = kLogUnit<S> + 5;
-    while (log_tile > kLogUnit<S> && lines * windows(log_tile) < 64 * sms_) log_tile--;
-    launch(&segment_rows<S, Offsets>, ceil_div(lines * windows(log_tile), kPackedThreads / 32), kPackedThreads, 0,
-           context_.stream, publishing(job(lines, windows(log_tile), log_tile)), segments);
+  // --- What is quickest ----------------------------------------------------------------------------------------------
+
+  // Lengths differ: at random places, few are longer than this.
+  double longest() const { return std::min(3 * average(), double(args_.length)); }
+  double average() const { return double(args_.length) / args_.segments.count; }
+  double longest_tile(int log_tile) const { return std::min(longest(), double(int64_t(1) << log_tile)); }
+  double later_tiles(int log_tile) const {
+    return splits(log_tile) ? std::ceil(longest() / (int64_t(1) << log_tile)) - 1 : 0;
+  }
+  double of_multiprocessor(double count) const { return count / sms_; }
+  // How often each of so many workers that a multiprocessor has room for begins again.
+  double waves(double workers, double room) const { return std::max(1., of_multiprocessor(workers) / room); }
+  // 4096 bytes that a multiprocessor reads.
+  double pages() const { return of_multiprocessor(double(lines_) * args_.length * sizeof(T)) / 4096; }
+
+  // About how many microseconds an H200 takes, beside what every kernel takes: fitted to times of 480 calls with the
+  // sizes and lengths of benchmarks/sweep.py. A worker waits for its loads, one after the other.
+  double time_of(const Way& way) const {
+    const int log_tile = way.log_tile;
+    const double later = later_tiles(log_tile);
+    switch (way.kernel) {
+      case Kernel::rows: {
+        const bool together = joins();
+        const double work = double(args_.length + args_.segments.count) * (together ? lines_ : 1);
+        const double tile = std::min(work, double(int64_t(1) << log_tile));
+        const double windows = (together ? 1 : lines_) * std::ceil(work / (int64_t(1) << log_tile));
+        const double segments = tile / (average() + 1);
+        const double rounds = std::max({1., tile * sizeof(T) / kPackedBytes, segments / (32 * kPackedLane)});
+        const double by_warp = segments * std::exp(-kPackedRow / average());  // that are longer
+        return 1 + 5.3 * splits(log_tile) + waves(windows, 20) * (3.9 * rounds + 20 * by_warp) + .26 * pages() +
+               .00125 * of_multiprocessor(results());
+      }
+      case Kernel::blocks:
+      case Kernel::warps: {
+        const double units = std::ceil(longest_tile(log_tile) / (int64_t(1) << (kLogUnit<S> + way.log_warps)));
+        return 1.8 * splits(log_tile) +
+               waves(workers(log_tile), way.kernel == Kernel::warps ? 40 : 18 >> way.log_warps) * (3.5 + .67 * units) +
+               .05 * pages() + .016 * later;
+      }
+      case Kernel::short_lines: {
+        const int V = lines_of_thread(results());
+        const bool contiguous = args_.length_stride == 1;
+        const double fetched = std::min(1., average() * sizeof(T) / 32);  // of what lanes apart from each other read
+        return 1.5 + 3.5 * splits(log_tile) +
+               waves(double(workers(log_tile)) / V, V > 1 ? 512 : 1024) *
+                   (1.2 + (contiguous ? .0625 : .0375) * longest_tile(log_tile) +
+                    .2 * std::min(later, kFewTiles * 1.)) +
+               (.09 + (contiguous ? .88 / sizeof(T) * fetched : 0)) * pages() + (later > kFewTiles ? .08 * later : 0);
+      }
+      default: {
+        const double windows = double(lines_) * windows_of(args_.segments, log_tile);
+        const int V = lines_of_thread(windows);
+        const double work = std::min(double(args_.length + args_.segments.count), double(int64_t(1) << log_tile));
+        const double of_thread = waves(windows / V, V > 1 ? 512 : 1024);
+        const double late = of_thread == 1 && log_tile > kSmallLogLineTile ? 1.15 : 1;  // nothing is fetched beforehand
+        return 1.4 + of_thread * (.0625 * late * work + .7 * (work / (average() + 1) + 1)) + .2 * pages() +
+               splits(log_tile) * (8 + .0006 * of_multiprocessor(results()) + .0008 * later);
+      }
+    }
   }
 
-  // A block per segment: as many warps as one of average length has units; more for the longer ones where blocks are
-  // few. A tile is several times as long, so that few have a second one, but leaves work for every multiprocessor, more
-  // of it where lengths differ: a block folds the units of its warps one after the other.
-  void blocks() {
-    int log_warps = 0, log_units = 5;
-    while (log_warps < kLogRowWarps && (average() > kUnit << log_warps ||
-                                        (4 * average() > kUnit << log_warps && results() << log_warps <= sms_ * 8)))
-      log_warps++;
-    const auto log_tile = [&] { return kLogUnit<S> + log_warps + log_units; };
-    const auto all = [&] { return lines_ * (windows_of(log_tile()) - 1) + results(); };
-    while (log_units > 0 && all() < sms_ * int64_t(log_units > 3 ? 16 : average() < int64_t(1) << log_tile() ? 10 : 3))
-      log_units--;
-    launch(&segment_long_rows<S, true>, all(), 32u << log_warps, 0, context_.stream,
-           publishing(job(lines_, windows_of(log_tile()), log_tile())));
+  Way quickest() const {
+    Way best{};
+    double least = INFINITY;
+    const auto consider = [&](Kernel kernel, int log_tile, int log_warps = 0) {
+      const Way way{kernel, log_tile, log_warps};
+      const double time = time_of(way);
+      if (time < least) least = time, best = way;
+    };
+    const bool contiguous = args_.length_stride == 1 && args_.length > 1;
+    if (!contiguous)
+      for (int log_tile = kLogLineTile; log_tile >= kLeastLogLineTile; log_tile--) consider(Kernel::lines, log_tile);
+    if (!contiguous || (average() < kPackedRow && results() <= sms_ * kFarApart))
+      for (int log_tile = kLogLineTile; log_tile >= kLeastLogShortTile; log_tile--)
+        consider(Kernel::short_lines, log_tile);
+    if (!contiguous) return best;
+    for (int log_units = 0; log_units <= kLogUnits; log_units++) {
+      const int log_tile = kLogUnit<S> + log_units;
+      if (average() < kPackedRow) consider(Kernel::rows, log_tile);
+      consider(Kernel::warps, log_tile);
+      for (int log_warps = 0; log_warps <= kLogRowWarps && average() >= 32; log_warps++)
+        consider(Kernel::blocks, log_tile + log_warps, log_warps);
+    }
+    return best;
+  }
+
+  // --- The kernels ---------------------------------------------------------------------------------------------------
+
+  // A warp per window.
+  template <class Offsets>
+  void rows(const Offsets& segments, int64_t lines, int log_tile) {
+    const int64_t windows = windows_of(segments, log_tile);
+    launch(&segment_rows<S, Offsets>, ceil_div(lines * windows, kPackedThreads / 32), kPackedThreads, 0,
+           context_.stream, publishing(job(lines, windows, log_tile)), segments);
+  }
+
+  // A block per segment.
+  void blocks(const Way& way) {
+    launch(&segment_long_rows<S, true>, workers(way.log_tile), 32u << way.log_warps, 0, context_.stream,
+           publishing(job(way.log_tile)));
   }
 
   // A warp per segment.
-  void warps() {
-    int log_tile = kLogUnit<S> + 3;
-    while (log_tile < kLogUnit<S> + kLogSegmentUnits && 8 * average() > int64_t(1) << log_tile) log_tile++;
-    const int64_t all = lines_ * (windows_of(log_tile) - 1) + results();
-    launch(&segment_long_rows<S, false>, ceil_div(all, int64_t(1) << kLogRowWarps), 32u << kLogRowWarps, 0,
-           context_.stream, publishing(job(lines_, windows_of(log_tile), log_tile)));
+  void warps(const Way& way) {
+    launch(&segment_long_rows<S, false>, ceil_div(workers(way.log_tile), int64_t(1) << kLogRowWarps),
+           32u << kLogRowWarps, 0, context_.stream, publishing(job(way.log_tile)));
   }
 
-  // A thread per segment of a line. Where threads are few, tiles are smaller, down to twice the average length: a
-  // thread folds one element after the other.
-  void short_lines() {
-    int log_tile = kLogLineTile;
-    while (log_tile > kLeastLogShortTile && int64_t(4) * average() <= int64_t(1) << log_tile &&
-           lines_ * windows_of(log_tile) + results() < sms_ * int64_t(256))
-      log_tile--;
-    const int64_t windows = windows_of(log_tile);
+  // A thread per segment of a line.
+  void short_lines(const Way& way) {
+    const int64_t windows = windows_of(way.log_tile);
     with_vectors(results(), [&]<int V>(std::integral_constant<int, V>) {
       const int64_t groups = lines_ / V, pieces = results() / V;
       const int64_t window_blocks = ceil_div(groups * (windows - 1), kLineThreads);
       launch(&segment_short_lines<S, V>, window_blocks + ceil_div(pieces, kLineThreads), kLineThreads, 0,
-             context_.stream, publishing(job(lines_, windows, log_tile)),
-             groups <= INT32_MAX ? FastDiv(groups) : FastDiv(), pieces, unsigned(window_blocks));
+             context_.stream, publishing(job(way.log_tile)), groups <= INT32_MAX ? FastDiv(groups) : FastDiv(), pieces,
+             unsigned(window_blocks));
     });
   }
 
@@ -138,34 +195,31 @@ class SegmentPlan {
            reinterpret_cast<uintptr_t>(args_.output) % 16 == 0;
   }
 
-  // body(how many lines a thread takes), given the number of threads where each takes one: several lines if threads are
-  // left for every multiprocessor.
+  // Of the lines, if they are folded by so many threads where each takes one: several if threads are left for every
+  // multiprocessor.
+  int lines_of_thread(double threads) const {
+    return in_vectors() && threads / kLineVector<S> >= sms_ * kVectorThreads ? kLineVector<S> : 1;
+  }
+
+  // body(how many lines a thread takes).
   template <class Body>
   void with_vectors(int64_t threads, Body body) const {
     constexpr int V = kLineVector<S>;
     if constexpr (V > 1)
-      if (in_vectors() && threads / V >= sms_ * kVectorThreads) return body(std::integral_constant<int, V>());
+      if (lines_of_thread(threads) > 1) return body(std::integral_constant<int, V>());
     body(std::integral_constant<int, 1>());
   }
 
-  // A thread per window of a line: the largest tile that leaves work for every multiprocessor; a small one only where
-  // threads are few, which then fold one after the other what waits for memory. Nor so small that segments of lines
-  // this short have several tiles: the second launch would take longer.
-  void lines() {
-    const auto windows = [&](int log_tile) { return windows_of(args_.segments, log_tile); };
-    int log_tile = kLogLineTile;
-    while (log_tile > kLeastLogLineTile &&
-           lines_ * windows(log_tile) < int64_t(log_tile > kSmallLogLineTile ? 1024 : 32) * sms_ &&
-           !(args_.length <= 1 << kSmallLogLineTile && splits(log_tile - 1)))
-      log_tile--;
-    Job<S> job = this->job(lines_, windows(log_tile), log_tile);
+  // A thread per window of a line.
+  void lines(const Way& way) {
+    Job<S> job = this->job(lines_, windows_of(args_.segments, way.log_tile), way.log_tile);
     const int64_t work = lines_ * job.windows;
-    if (splits(log_tile))
-      job.slots = static_cast<Value*>(context_.workspace(size_t(work) * size_t(log_tile + 2) * sizeof(Value)));
+    if (splits(way.log_tile))
+      job.slots = static_cast<Value*>(context_.workspace(size_t(work) * size_t(way.log_tile + 2) * sizeof(Value)));
     with_vectors(work, [&]<int V>(std::integral_constant<int, V>) {
       launch(&segment_lines<S, V>, ceil_div(work / V, kLineThreads), kLineThreads, 0, context_.stream, job);
     });
-    if (!splits(log_tile)) return;
+    if (!splits(way.log_tile)) return;
     const int each_block = int(std::clamp(results() / (int64_t(8) * sms_), int64_t(1), int64_t(kRestThreads)));
     launch_dependent(&segment_rest<S>, ceil_div(results(), each_block), kRestThreads, 0, context_, job, each_block);
   }
@@ -177,6 +231,7 @@ class SegmentPlan {
     return job;
   }
 
+  Job<S> job(int log_tile) const { return job(lines_, windows_of(log_tile), log_tile); }
   Job<S> job(int64_t lines, int64_t windows, int log_tile) const {
     const bool flipped = args_.function == Segment::segment_amin;
     const int64_t size = sizeof(T);
