@@ -139,8 +139,8 @@ class SegmentPlan {
     if (!contiguous)
       for (int log_tile = kLogLineTile; log_tile >= kLeastLogLineTile; log_tile--) consider(Kernel::lines, log_tile);
     if (!contiguous || (average() < kPackedRow && results() <= sms_ * kFarApart))
-      for (int log_tile = kLogLineTile; log_tile >= kLeastLogShortTile; log_tile--)
-        consider(Kernel::short_lines, log_tile);
+      for (int log_tile = kLeastLogShortTile; log_tile <= kLogLineTile; log_tile++)  // of equals the smallest: some
+        consider(Kernel::short_lines, log_tile);                                     // segment may be very long
     if (!contiguous) return best;
     for (int log_units = 0; log_units <= kLogUnits; log_units++) {
       const int log_tile = kLogUnit<S> + log_units;
