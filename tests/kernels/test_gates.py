@@ -61,6 +61,8 @@ BUDGETS: dict[str, Budget] = {
     "scan_columns": (256, {4: (80, 3), 8: (128, 2), 16: (256, 1)}),
     "scan_columns-wide": (256, {4: (80, 3), 8: (128, 2)}),
     "scan_short_columns": (256, {4: (40, 6), 8: (40, 6), 16: (64, 4)}),
+    "scan_short_rows": (128, {4: (64, 8), 8: (80, 6), 16: (128, 4)}),
+    "scan_short_rows-log_add": (128, {4: (64, 8), 8: (168, 3)}),
     "scan_long_columns": (256, {8: (64, 4), 16: (80, 3)}),
     "scan_long_columns-log_add": (256, {4: (80, 3), 8: (128, 2)}),
     "scan_short_columns-16": (256, {4: (48, 5), 8: (64, 4), 16: (128, 2)}),
@@ -91,6 +93,8 @@ BUDGETS: dict[str, Budget] = {
     "segment_long_rows-blocks": (256, {4: (80, 3), 8: (128, 2)}),
     "segment_short_lines": (256, {4: (64, 4), 8: (64, 4)}),
     "segment_short_lines-vectors": (256, {4: (128, 2)}),
+    "segment_tiny_lines": (256, {4: (40, 6), 8: (40, 6)}),
+    "segment_tiny_lines-vectors": (256, {4: (64, 4)}),
     "segment_lines": (256, {4: (64, 4), 8: (64, 4)}),
     "segment_lines-vectors": (256, {4: (128, 2)}),
     "segment_rest": (256, {4: (64, 4), 8: (64, 4)}),
@@ -183,6 +187,8 @@ INSTRUCTIONS = {
     "few_rows": [],
     "few_rows-more": [],
     "scan_short_columns": [],
+    "scan_short_rows": [*ASYNC_COPY, r"STG\.E\.128"],
+    "scan_short_rows-log_add": [*ASYNC_COPY, r"STG\.E\.128"],
     "scan_long_columns": [],
     "scan_long_columns-log_add": [],
     "scan_short_columns-16": [],
@@ -217,6 +223,7 @@ INSTRUCTIONS = {
     "segment_long_rows-blocks": [VECTOR_LOAD, PUBLISH, r"SHFL\.BFLY", r"VOTE"],
     "segment_short_lines": [PUBLISH, r"VOTE"],
     "segment_short_lines-vectors": [PUBLISH, r"VOTE", r"LDG\.E\.(64|128)"],
+    "segment_tiny_lines-vectors": [r"LDG\.E\.(64|128)"],
     "segment_lines-vectors": [r"LDG\.E\.(64|128)"],
     "fold_tiles_in_warp": [r"LDG\.E\.64\.STRONG\.GPU", r"SHFL\.BFLY"],
     "fold_tiles_in_thread": [r"LDG\.E\.64\.STRONG\.GPU"],
@@ -395,7 +402,7 @@ def kernel_name(kernel: str) -> str:
     name = plain_name(kernel)
     if name == "scan_short_columns" and kernel.endswith((", 16>", ", 32>")):  # of up to so many elements
         name += f"-{kernel[-3:-1]}"
-    if re.match(r"segment_(short_)?lines<.*, 4>$", kernel):  # lines of a thread
+    if re.match(r"segment_(short_|tiny_)?lines<.*, 4>$", kernel):  # lines of a thread
         name += "-vectors"
     if "LogAdd<" in kernel:
         return f"{name}-log_add"
@@ -817,7 +824,7 @@ def test_reasons_are_read() -> None:
             4,
         ),
         (
-            "multiply_shallow_tile<float, ShallowTileShape<64, 128, 4, 1, 16, 4, 1, 70>>",
+            "multiply_shallow_tile<float, ShallowTileShape<64, 128, 4, 1, 16, 4, 1, 86, 77>>",
             "multiply_shallow_tile-64x128",
             4,
         ),

@@ -31,11 +31,10 @@ bool suits_shallow_tiles(const MatmulArgs& args) {
     return in_lines(operand.width_stride, operand.k_stride, size);
   };
   const int64_t bytes = args.k * size, few = std::min(args.m, args.n), many = std::max(args.m, args.n);
-  if (bytes == 0 || bytes > kShallowBytes || (rows.vectors && columns.vectors) || !lies_in_lines(rows) ||
-      !lies_in_lines(columns))
-    return false;
+  if (bytes == 0 || bytes > kShallowBytes || !lies_in_lines(rows) || !lies_in_lines(columns)) return false;
   // What larger tiles win by is that they read the operands less often, once these are packed, and store in vectors.
   const bool large = args.batch * args.m * args.n >= 2 << 20;
+  if (rows.vectors && columns.vectors) return (bytes <= 32 && !large) || (bytes <= 128 && few <= kNarrow);
   const bool many_in_vectors = (args.m < args.n ? columns : rows).vectors;
   const bool packs_much = few <= 32 && args.batch * many >= 4096 && !(few <= kNarrow && many_in_vectors);
   return bytes <= 32 || (bytes <= 128 && !(large && args.n % 8 == 0)) || (bytes <= 256 && (!large || few <= 64)) ||
@@ -44,11 +43,17 @@ bool suits_shallow_tiles(const MatmulArgs& args) {
 
 bool suits_long_tiles(const MatmulArgs& args, const Context& context) {
   const int64_t few = std::min(args.m, args.n), many = std::max(args.m, args.n);
-  if (size_of(args.dtype) != 2 || args.k < kLongChain || shared_memory(context.device) < kLongBytes) return false;
+  if (size_of(args.dtype) != 2 || shared_memory(context.device) < kLongBytes) return false;
   const bool in_vectors = rows_of(args).vectors && columns_of(args).vectors;
-  return (in_vectors || args.batch * many <= kLongPacked) &&
-         args.batch * ceil_div(few, int64_t(kLongColumns)) * ceil_div(many, int64_t(kLongLines)) <=
-             multiprocessors(context.device);
+  if (args.k < (in_vectors ? kLongChain : kLongPackedChain)) return false;
+  const auto tiles = [&](int64_t columns, int64_t lines) {
+    return args.batch * ceil_div(few, columns) * ceil_div(many, lines);
+  };
+  // Two tiles one after the other are as fast, where other kernels' tiles, and pieces of k, have to wait as well.
+  const int64_t processors = multiprocessors(context.device);
+  const bool others_wait = tiles(64, 64) * ceil_div(args.k, kTensorChunk) > processors;
+  return (in_vectors || args.batch * many <= std::min(kLongPacked, kLongPackedShare * args.k)) &&
+         tiles(kLongColumns, kLongLines) <= (others_wait ? 2 : 1) * processors;
 }
 
 bool suits_narrow_tiles(const MatmulArgs& args, const Context& context) {

@@ -26,13 +26,15 @@
 namespace torch_reductions::cuda::matmul {
 namespace {
 
-// Tiles of the result, and how many cycles of a multiprocessor a step of k takes: of the largest ones the tensor
-// cores', of small ones the way of the operands from the L2.
+// Tiles of the result, and how many cycles of a multiprocessor a step of k takes in a cluster: of the largest ones the
+// tensor cores', of small ones the way of the operands from the L2. Without a cluster it takes longer by the part
+// `alone` where every multiprocessor is busy.
 struct Shape {
   int rows, columns, cycles;
+  double alone;
 };
-constexpr Shape kPartsShape{128, 128, 512};
-constexpr Shape kShapes[] = {{128, 256, 960}, {128, 128, 512}, {64, 128, 384}, {64, 64, 256}};
+constexpr Shape kPartsShape{128, 128, 490, .05};
+constexpr Shape kShapes[] = {{128, 256, 820, .05}, {128, 128, 490, .05}, {64, 128, 350, .15}, {64, 64, 232, .15}};
 
 // How a product is scheduled: in 2-CTA clusters or not, k whole or split into its chunks.
 struct Schedule {
@@ -46,9 +48,8 @@ int64_t tiles_of(const MatmulArgs& args, const Schedule& schedule) {
          ceil_div(args.n, int64_t(schedule.shape.columns));
 }
 
-// 2-CTA clusters take kClusterStart cycles to start, but read less from the L2; without them a step takes longer by the
-// part kAlone where every multiprocessor is busy.
-constexpr double kClusterStart = 1500, kAlone = 0.15;
+// Cycles that a 2-CTA cluster takes to start; it reads less from the L2.
+constexpr double kClusterStart = 300;
 
 // Cycles, about: the busiest multiprocessor multiplies one tile after another.
 double time_of(const MatmulArgs& args, const Schedule& schedule, int64_t steps, int64_t chain, int64_t processors) {
@@ -57,7 +58,7 @@ double time_of(const MatmulArgs& args, const Schedule& schedule, int64_t steps, 
   const int64_t rounds = ceil_div(tiles, std::max(processors >> schedule.log_cluster, int64_t(1)));
   const double cycles = double(rounds) * schedule.shape.cycles * (schedule.split_k ? chain : steps);
   const double fill = std::min(double(tiles) / processors, 1.);
-  return (schedule.log_cluster ? cycles + kClusterStart : cycles * (1 + kAlone * fill)) +
+  return (schedule.log_cluster ? cycles + kClusterStart : cycles * (1 + schedule.shape.alone * fill)) +
          (schedule.split_k ? fold_cycles(args, pieces, processors) : 0);
 }
 

@@ -5,9 +5,9 @@
 //          moves each element once from memory and once back; every layout [outer, length, inner] without a copy.
 // Order:   Fold(i + 1), or Fold(i) where exclusive: the left fold of the blocks of the position's binary digits.
 // Needs:   7.5 and up.
-// See:     ordered/plan.cuh chooses the kernel; ordered/{rows,columns,short_columns,long_columns}.cuh are the kernels,
-//          pairs.cuh has them take two lines at a time, pipeline.cuh is what a block does with its tiles, carry.cuh
-//          joins tiles; segmented/ is the same for packed segments.
+// See:     ordered/plan.cuh chooses the kernel; ordered/{rows,short_rows,columns,short_columns,long_columns}.cuh are
+//          the kernels, pairs.cuh has them take two lines at a time, pipeline.cuh is what a block does with its tiles,
+//          carry.cuh joins tiles; segmented/ is the same for packed segments.
 #include "instances.h"
 #include "ladder.h"
 

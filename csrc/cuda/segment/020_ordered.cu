@@ -8,9 +8,10 @@
 //          equally busy; nothing is read back to the host.
 // Order:   Fold(length of the segment), docs/order.md.
 // Needs:   7.5 and up.
-// See:     ordered/job.cuh, what a window owns; ordered/{packed_rows,long_rows,short_lines,lines,rest}.cuh, the
-//          kernels; Blelloch, Prefix Sums and Their Applications, 1990, section 1.5; Merrill and Garland, Merge-based
-//          Parallel Sparse Matrix-Vector Multiplication, 2016: elements and rows counted as work alike.
+// See:     ordered/job.cuh, what a window owns; ordered/{packed_rows,long_rows,short_lines,tiny_lines,lines,
+//          rest}.cuh, the kernels; Blelloch, Prefix Sums and Their Applications, 1990, section 1.5; Merrill and
+//          Garland, Merge-based Parallel Sparse Matrix-Vector Multiplication, 2016: elements and rows counted as work
+//          alike.
 #include "ladder.h"
 #include "ordered/instances.h"
 

@@ -334,7 +334,7 @@ MASKED_VIEWS = (
 )
 FORM_VIEWS = (
     *(rows(2, 9000), rows(5, 300, 1), rows(40, 33), columns(2, 700, 33), columns(1, 3000, 4, 1), rows(3, 0)),
-    *(columns(20, 7, 33), columns(1, 8, 300), columns(60, 2, 9)),
+    *(columns(20, 7, 33), columns(1, 8, 300), columns(60, 2, 9), rows(600, 11, 1), rows(20, 63, 1)),
 )
 # A thread goes along each column.
 LONG_COLUMN_VIEWS = (
@@ -348,6 +348,9 @@ SCAN_VIEWS = (
     *(columns(1, 5001, 2), columns(3, 8192, 2), columns(1, 20_000, 3, 1), columns(2, 257, 100), columns(1, 100, 600)),
     *(columns(40, 20, 5), columns(3, 9, 640), columns(2, 33, 32, 1), columns(1, 700, 36), columns(1, 9000, 8)),
     *(columns(5, 1000, 12, 0, 1), columns(1, 900, 100, 0, 1), columns(2, 2100, 16, 3)),
+    # Short lines behind one another, and a few side by side: one round and several, runs of 16 that are whole or not.
+    *(rows(150, 16), rows(700, 9, 3), rows(2500, 4), rows(3000, 12)),
+    *(rows(30, 127, 1), rows(50, 63), rows(90, 31, 2), columns(9, 100, 3, 1), columns(5, 256, 2), columns(7, 40, 7)),
     # A thread each.
     *(
         columns(2, 17, 70),
@@ -487,6 +490,8 @@ SEGMENT_VIEWS: tuple[tuple[View, str], ...] = (
     # Short lines behind one another, and apart.
     *((rows(9000, 1), "1"), (rows(3000, 5, 1), "1"), (rows(2000, 17, 3), "11zw"), (rows(2000, 7), "5x")),
     *((rows(40, 1500), "20x"), (rows(30, 4000, 1), "4"), (rows(12, 16_000), "300z"), (View(300, 5, 1, 9, 1, 0), "3z")),
+    # Lines of fewer than 8 elements.
+    *((columns(3, 7, 400), "3z"), (columns(5, 6, 301, 1), "4w"), (columns(2, 1, 900), "1"), (columns(1, 5, 700), "9x")),
     # One segment of many tiles among short ones.
     *((rows(1, 30_000, 1), "2000g"), (rows(2, 20_000), "1500gw")),
     *((rows(1, 150_000, 1), "300g"), (rows(2, 40_000), "100g"), (rows(1, 50_000, 3), "700xw")),
@@ -842,11 +847,12 @@ SHORT_LINES = (
 )
 # With a k up to 96, of float32: wide tiles and square ones, cut off below and at the right, in every layout; whole
 # stages of k and not; a result smaller than a tile.
-SHALLOW_TILE_SIZES = ((124, 252, 9), (124, 124, 37), (65, 131, 96), (20, 500, 30), (300, 20, 33))
+SHALLOW_TILE_SIZES = ((124, 252, 19), (124, 124, 37), (65, 131, 96), (20, 500, 30), (300, 20, 33))
 SHALLOW_TILES = (
     *(Product(*SHALLOW_TILE_SIZES[i % 5], *ab, multiprocessors=1) for i, ab in enumerate(TILE_LAYOUTS)),
     *(Product(*sizes, "r", "r", multiprocessors=1) for sizes in SHALLOW_TILE_SIZES),
-    Product(40, 68, 12, "c", "r1", "r", 2, 2, 3, multiprocessors=1),
+    Product(40, 68, 22, "c", "r1", "r", 2, 2, 3, multiprocessors=1),
+    Product(124, 508, 60, "r", "r1", multiprocessors=1),
     Product(70, 132, 17, "rx", "c", batch=2, multiprocessors=1),
     Product(68, 260, 64, "r", "r4", "e", alpha=0.5, multiprocessors=1),
 )

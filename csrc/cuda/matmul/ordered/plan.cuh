@@ -36,9 +36,10 @@ class ProductPlan {
     if (args_.k == 0) return multiply_split_k<P, Out>(args_, context_, 0, 1, [](int64_t, int64_t, P*) {});
     if constexpr (std::is_floating_point_v<T>) {
       if (args_.parts == 1 && std::max(args_.m, args_.n) >= kShallowLeast) {
-        if (args_.k <= 8 && (sizeof(T) == 8 || std::min(args_.m, args_.n) <= kShallowFew)) return shallow<8, 4>();
-        if constexpr (sizeof(T) == 8)
-          if (args_.k <= 16 && !stores_directly()) return shallow<16, 2>();
+        const bool is_small = sizeof(T) == 4 && args_.batch * args_.m * args_.n < kShallowResults;
+        if (args_.k <= 8 && (sizeof(T) == 8 || is_small || std::min(args_.m, args_.n) <= kShallowFew))
+          return shallow<8, 4>();
+        if (args_.k <= 16 && (sizeof(T) == 8 ? !stores_directly() : is_small)) return shallow<16, 2>();
       }
       if (are_short_lines()) return short_lines();
     }
@@ -203,8 +204,11 @@ class ProductPlan {
   bool suits_few_lines() const {
     const SkinnyJob<T> job = skinny_job();
     const bool by_vectors = sizeof(T) == 4 && copies_vectors_of(job.many);
+    const int64_t few = job.few.lines;
+    if constexpr (std::is_same_v<T, double>)
+      if (few > kFewOfTensor && few * args_.k > kFewElementsOfTensor && tensor_runs()) return false;
     return args_.batch * job.line_groups * chunks_ <=
-           few_blocks(job.few.lines, args_.k, sizeof(T), by_vectors) * multiprocessors_;
+           few_blocks(few, args_.k, sizeof(T), by_vectors) * multiprocessors_;
   }
 
   template <int Rows, Layout kLayout>
@@ -243,6 +247,9 @@ class ProductPlan {
     (consider(std::type_identity<Shapes>()), ...);
   }
 
+  // Do the tensor cores multiply float64? Only of 9.0 it is known that their bits are those of fma.
+  bool tensor_runs() const { return architecture(context_.device) == 90 && tensor_tiles_compiled<T>(); }
+
   // Are rows of results whole vectors?
   bool is_wide() const { return args_.n % kOutVector == 0; }
   // And may they go to the output as they are, in vectors, with what is added, if that lies in vectors too?
@@ -271,8 +278,8 @@ class ProductPlan {
     if (kIsTiny<Shape> && args_.parts > 1) return INFINITY;
     if (kIsTiny<Shape> && Shape::kPredicated != (std::min(args_.m, args_.n) < Shape::kM)) return INFINITY;
     if (std::is_same_v<Shape, LargeTile> && !copies_vectors(a_) && !copies_vectors(b_)) return INFINITY;
-    if constexpr (Shape::kTensor) {  // only for 9.0 it is known that the bits are those of fma
-      if (architecture(context_.device) != 90 || !tensor_tiles_compiled<T>()) return INFINITY;
+    if constexpr (Shape::kTensor) {
+      if (!tensor_runs()) return INFINITY;
       if (Shape::kM == DmmaTile::kM && std::min(args_.m, args_.n) < DmmaTile::kM) return INFINITY;
     }
     const int64_t at_once = run == 0 ? chunks_ : std::min(partials_at_once(run), chunks_);
@@ -290,12 +297,18 @@ class ProductPlan {
     const double edge = checks_edges<Shape, Shape::kM>(a_) || checks_edges<Shape, Shape::kN>(b_) ? kEdgeRate : 1;
     const double rate = edge * (singly ? kSingleRate : 1) * Shape::kRate / 100. * busiest / as_busy;
     const bool direct = stores_directly(adds_vectors<P, Shape>(args_.parts > 1));
-    const double out_byte = Shape::kShallow                ? kShallowOutByte
-                            : direct                       ? kDirectByte
-                            : Shape::kM * Shape::kN > 8192 ? kLargeOut * kOutByte
-                                                           : kOutByte;
-    const double of_result = depth / rate + out_byte * sizeof(P) * std::max(1., Shape::kBlocks / busiest);
-    const double round = busiest * (Shape::kM * Shape::kN * of_result + (Shape::kTensor ? kTensorStart : kBlockStart));
+    const auto round_of = [&](double out_byte, double start) {
+      const double of_result = depth / rate + out_byte * sizeof(P) * std::max(1., Shape::kBlocks / busiest);
+      return busiest * (Shape::kM * Shape::kN * of_result + start);
+    };
+    if constexpr (Shape::kShallow) {
+      const bool is_slow = std::is_same_v<Shape, LowShallowTile> && (2 * args_.n < Shape::kN || is_k_major(b_));
+      return (is_slow ? kSlowLow : 1) * round_of(Shape::kOutByte / 10., kShallowStart);
+    }
+    const double large = Shape::kM * Shape::kN > 8192 ? kLargeOut : 1;
+    const double round =
+        round_of(direct ? kDirectByte : large * kOutByte, Shape::kTensor ? kTensorStart : kBlockStart) +
+        kStepStart * depth;
     if (run == 0) return round;
     const double bytes = double(args_.batch) * args_.m * args_.n * chunks_ * sizeof(P);
     return double(chunks_) / at_once * (round + kFoldLaunch) + kFoldByte * bytes / multiprocessors_;

@@ -19,34 +19,36 @@ struct TileShape {
 template <class... T>
 struct List {};
 
-// With all of k in shared memory at once; LanesN lanes of a warp lie along the columns.
-template <int M, int N, int WarpsM, int WarpsN, int LanesN, int Blocks, int Fill, int Rate>
+// With all of k in shared memory at once; LanesN lanes of a warp lie along the columns. OutByte: tenths of what a byte
+// of a result costs on its way to memory (kDirectByte).
+template <int M, int N, int WarpsM, int WarpsN, int LanesN, int Blocks, int Fill, int Rate, int OutByte>
 struct ShallowTileShape : TileShape<M, N, WarpsM, WarpsN, Blocks, Fill, Rate> {
-  static constexpr int kLanesN = LanesN;
+  static constexpr int kLanesN = LanesN, kOutByte = OutByte;
   static constexpr bool kShallow = true;
 };
-using WideShallowTile = ShallowTileShape<64, 128, 4, 1, 16, 4, 1, 70>;
-using SquareShallowTile = ShallowTileShape<64, 64, 2, 2, 8, 5, 3, 72>;
-using HighShallowTile = ShallowTileShape<128, 32, 4, 1, 8, 5, 3, 72>;
-using LowShallowTile = ShallowTileShape<32, 128, 4, 1, 16, 5, 3, 72>;
+using WideShallowTile = ShallowTileShape<64, 128, 4, 1, 16, 4, 1, 86, 77>;
+using SquareShallowTile = ShallowTileShape<64, 64, 2, 2, 8, 5, 3, 88, 60>;
+using HighShallowTile = ShallowTileShape<128, 32, 4, 1, 8, 5, 3, 86, 60>;
+using LowShallowTile = ShallowTileShape<32, 128, 4, 1, 16, 5, 3, 74, 34>;
 
-using LargeTile = TileShape<128, 128, 2, 2, 2, 2, 76>;  // where an operand is copied in vectors
-using MiddleTile = TileShape<128, 64, 2, 2, 3, 1, 68>;
-using SmallTile = TileShape<64, 64, 1, 2, 4, 2, 62>;
-using TinyTile = TileShape<32, 32, 1, 2, 8, 4, 46>;   // for results of few lines
-using WideTile = TileShape<128, 64, 2, 2, 2, 1, 68>;  // of 8 bytes an element
+using LargeTile = TileShape<128, 128, 2, 2, 2, 2, 90>;  // where an operand is copied in vectors
+using MiddleTile = TileShape<128, 64, 2, 2, 3, 1, 80>;
+using SmallTile = TileShape<64, 64, 1, 2, 4, 2, 69>;
+using TinyTile = TileShape<32, 32, 1, 2, 8, 5, 50>;   // for results of few lines
+using WideTile = TileShape<128, 64, 2, 2, 2, 1, 53>;  // of 8 bytes an element
 // For results with fewer rows or columns than the smallest tile has.
 struct LowTile : TinyTile {
   static constexpr bool kPredicated = true;
+  static constexpr int kRate = 45;
 };
 // Of float64 on tensor cores, as high as wide; the rate is of DFMA's peak, which is half of theirs.
 template <int Lines, int WarpsM, int WarpsN, int Blocks, int Fill, int Rate>
 struct DmmaTileShape : TileShape<Lines, Lines, WarpsM, WarpsN, Blocks, Fill, Rate> {
   static constexpr bool kTensor = true;
 };
-using DmmaTile = DmmaTileShape<128, 2, 4, 1, 1, 170>;
-using SmallDmmaTile = DmmaTileShape<64, 2, 2, 2, 2, 140>;
-using TinyDmmaTile = DmmaTileShape<32, 2, 1, 4, 2, 45>;
+using DmmaTile = DmmaTileShape<128, 2, 4, 1, 1, 145>;
+using SmallDmmaTile = DmmaTileShape<64, 2, 2, 2, 2, 138>;
+using TinyDmmaTile = DmmaTileShape<32, 2, 1, 4, 2, 50>;
 
 template <class T>
 struct Tuning {  // of elements that are widened as they are loaded
@@ -88,10 +90,10 @@ inline constexpr int kSkinnyDepth = 32, kSkinnyRows = 4;
 // Blocks of a multiprocessor, up to which they copy a chunk of few lines at once. Warps of a skinny product that copy
 // element by element are slower sooner, and so are tiles of which few lines use little; of more lines tiles are faster.
 HOST_DEVICE constexpr int64_t few_blocks(int64_t few, int64_t k, int bytes, bool in_vectors) {
-  if (bytes == 4 && few <= 8 && k >= 128 && (few > kSkinnyRows || !in_vectors)) return INT32_MAX;
+  if (bytes == 4 && few <= 8 && k >= 96 && (few > kSkinnyRows || !in_vectors)) return INT32_MAX;
   if (bytes == 8 && few > 1 && few <= kSkinnyRows && k >= kProductChunk) return INT32_MAX;
   if (bytes == 4 && few <= kSkinnyRows && !in_vectors) return 7;
-  return few <= 8 ? 2 : 1;
+  return few <= 8 || k <= 32 ? 2 : 1;
 }
 inline constexpr int64_t kMostFewBlocks = 4;  // of a multiprocessor, for which stages leave room
 inline constexpr int kSkinnySpread = 4;  // chunks, from which spreading them over blocks may pay for a second launch
@@ -107,7 +109,8 @@ inline constexpr int64_t kManyShortLinesOfSm = 512;
 
 // From how many rows or columns on a product is a shallow one.
 inline constexpr int kShallowLeast = 64;
-inline constexpr int kShallowFew = 32;     // rows or columns of float32, up to which it is one: tiles take more
+// Of float32, up to how many rows or columns, or with fewer than how many results: tiles take more.
+inline constexpr int kShallowFew = 32, kShallowResults = 1 << 18;
 inline constexpr int kShallowNarrow = 16;  // columns, up to which lanes lie along the rows
 inline constexpr int kShallowBlocks = 4;   // of a multiprocessor, that are better than more rows a warp
 // Rows of a warp, at most (log2): fewer where a row of the result ends within a sector of memory, whose other half another
@@ -136,12 +139,18 @@ HOST_DEVICE constexpr bool adds_vectors(bool in_parts) {
 inline constexpr double kEdgeRate = 0.5;
 // And of small tiles', where elements are copied one by one.
 inline constexpr double kSingleRate = 0.9;
+// A stage waits for the one before: what a step of k takes beside its products.
+inline constexpr double kStepStart = 200;
+// How much longer LowShallowTile takes where most of its columns lie outside, or columns are copied one by one.
+inline constexpr double kSlowLow = 1.2;
+// Up to how many lines, or elements of them, where tiles on tensor cores are slower than blocks that take few lines.
+inline constexpr int64_t kFewOfTensor = 8, kFewElementsOfTensor = 4096;
 
 // What a block costs to start, and a result on its way to memory for each of its bytes, as products of float32 that a
 // multiprocessor would compute: where registers are stored as they are, or by way of shared memory, then so many times
 // as much in tiles as large as leave no room for other blocks, with which stores overlap.
-inline constexpr double kBlockStart = 1e5, kDirectByte = 8, kOutByte = 18, kLargeOut = 1.3;
-inline constexpr double kShallowOutByte = 5;   // of tiles with all of k at once
-inline constexpr double kTensorStart = 1.6e5;  // of a block on tensor cores: its fragments lie apart in memory
+inline constexpr double kBlockStart = 5.5e4, kDirectByte = 13, kOutByte = 18, kLargeOut = 1.3;
+inline constexpr double kShallowStart = 8e4;  // of a block with all of k at once
+inline constexpr double kTensorStart = 2e5;   // of a block on tensor cores: its fragments lie apart in memory
 
 }  // namespace torch_reductions::cuda::matmul

@@ -22,7 +22,9 @@ bool suits_narrow_tiles(const MatmulArgs& args, const Context& context);
 // longer than narrow tiles do where they have many lines.
 inline constexpr int kLongLines = 16, kLongColumns = 8, kLongStages = 16;
 inline constexpr int kLongBytes = kLongStages * ((kLongLines + kLongColumns) * kNarrowDepthBytes + 2 * 8);
-inline constexpr int64_t kLongChain = 1024, kLongPacked = 2048;  // of k, at least; lines, at most
+// Of k, at least, where operands are vectors and where they are packed, which other kernels would do as well; and lines
+// that are packed, at most, as a number and as a multiple of k.
+inline constexpr int64_t kLongChain = 1024, kLongPackedChain = 160, kLongPacked = 2048, kLongPackedShare = 4;
 bool suits_long_tiles(const MatmulArgs& args, const Context& context);
 
 // Is k so short, and an operand one that the TMA cannot read, that a small tile of which all of k is loaded at once

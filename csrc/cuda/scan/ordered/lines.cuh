@@ -161,4 +161,10 @@ __device__ __forceinline__ int64_t index_before(const Lines& lines, int64_t line
   return lines.before_indices == nullptr ? -1 : lines.before_indices[line];
 }
 
+// The index of a result, counted from the front; `none` of one that no element of its line replaced.
+template <class Value>
+__device__ __forceinline__ int64_t index_of(const Lines& lines, const Value& value, int64_t none) {
+  return value.index < 0 ? none : lines.front + lines.element(int64_t(value.index));
+}
+
 }  // namespace torch_reductions::cuda::scan

@@ -7,6 +7,7 @@
 #include "long_columns.cuh"
 #include "rows.cuh"
 #include "short_columns.cuh"
+#include "short_rows.cuh"
 
 namespace torch_reductions::cuda::scan {
 
@@ -53,11 +54,10 @@ class ScanPlan {
   void run() {
     const int64_t length = args_.length;
     constexpr int kMostOfThread = kIsDear<Op> ? kMostDearShort : kMostShort;
-    const bool is_short = kColumns && length > 0 && length <= kShort;
-    const bool are_few =
-        args_.outer <= sms_ * int64_t(kShortThreads);  // a thread of rows() would scan a whole run each
+    if constexpr (kRows && kColumns && !IsPair<T>::value)
+      if (are_short_rows()) return launch_short_rows(args_.outer, context_, source_, lines_);
     if constexpr (kRows)
-      if (args_.inner == 1 && (args_.length_stride == 1 || length <= 1) && !(is_short && are_few)) return rows();
+      if (args_.inner == 1 && (args_.length_stride == 1 || length <= 1) && !are_short_lines()) return rows();
     if constexpr (kColumns && !kLong) {
       if (length > 0 && length <= kMostOfThread) {
         if (length <= kShort) column_threads(&scan_short_columns<S, kShort>);
@@ -74,6 +74,36 @@ class ScanPlan {
  private:
   static constexpr int64_t kThreadsAtWork = 512;  // of a multiprocessor
   static constexpr int kRowRun = kVectors<S> * S::E;
+  static constexpr int kNearBytes = 48;                      // of lines side by side
+  static constexpr int kMostOddRow = 127, kOddBytes = 1024;  // of rows that are no whole vectors
+
+  // Of lines side by side and what is stored of them.
+  int64_t bytes() const {
+    return args_.length * args_.inner * int64_t(sizeof(T) + sizeof(Result) + kExtreme<Op> * sizeof(int64_t));
+  }
+
+  // Are lines so short that a thread may as well access each in memory, or so few of them that this is the shortest way?
+  bool are_short_lines() const {
+    if (!kColumns || args_.length == 0 || args_.length > kShort) return false;
+    return args_.length <= 2 || kIsDear<Op> || (!kExtreme<Op> && bytes() <= kNearBytes) ||
+           args_.outer * args_.inner <= sms_ * int64_t(kShortThreads);
+  }
+
+  // Do short lines lie one after the other, or a few of them side by side, so that neighbours fill the same vectors? Not
+  // those that rows() copies in vectors; and of lines side by side not those that a thread may access in memory.
+  bool are_short_rows() const {
+    const int64_t length = args_.length, inner = args_.inner;
+    const bool are_together = (inner == 1 || args_.inner_stride == 1) &&
+                              (length == 1 || args_.length_stride == inner) &&
+                              (args_.outer == 1 || args_.outer_stride == length * inner);
+    constexpr bool kTakesRuns = !kIsDear<Op> || sizeof(Value) == 4;
+    if (!are_together || length == 0 || are_short_lines()) return false;
+    if (inner == 1 && length <= kMostShort) return true;
+    if (inner == 1) return kTakesRuns && length <= kMostOddRow && length * sizeof(T) % 16 != 0 && bytes() <= kOddBytes;
+    const bool is_thread_enough = length <= (kIsDear<Op> ? kMostDearShort : kExtreme<Op> ? kShort / 2 : kShort);
+    return kTakesRuns && !is_thread_enough && length <= kMostShort << kLogShortRuns &&
+           (length <= kMostShort ? inner * sizeof(T) < 32 : inner <= (kExtreme<Op> ? 8 : 12));
+  }
 
   // Are lines neighbours, and so many that a thread may go along each one? Of what is dear fewer keep a multiprocessor
   // busy.

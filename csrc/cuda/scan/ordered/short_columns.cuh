@@ -42,6 +42,27 @@ __device__ __forceinline__ void hide_elements(const S& source, const Lines& line
 template <class Op, int Most>
 inline constexpr int kShortBlocks = kIsDear<Op> && Most == kMostDearShort && sizeof(typename Op::Value) == 4 ? 4 : 0;
 
+// x[i], the block that ends at i, becomes the fold of all that ends there, for i < n.
+template <class Op, int Most>
+__device__ __forceinline__ void folds_of_line(typename Op::Value (&x)[Most], int n, const SoFar<Op>& before) {
+#pragma unroll
+  for (int i = 0; i < Most; i++) {
+    if (i >= n) break;
+    const int start = i & (i + 1);  // of the block that ends at i
+    if (start > 0) x[i] = Op::combine(x[start > 0 ? start - 1 : 0], x[i]);
+    else if (before.there) x[i] = Op::combine(before.value, x[i]);
+  }
+}
+
+// Stores the total of line `line`, if the call asks for it: that of n <= Most elements, where n is a power of two.
+template <class Value, int Most>
+__device__ __forceinline__ void store_total(const Lines& lines, const Value (&x)[Most], int n, int64_t line) {
+  if (!gives_totals<Value>(lines)) return;
+#pragma unroll
+  for (int size = 1; size <= Most; size *= 2)
+    if (n == size) static_cast<Value*>(lines.totals)[line] = x[size - 1];
+}
+
 // inner: of lines.inner, if that is less than 2^31.
 template <class S, int Most>
 __global__ void __launch_bounds__(kShortThreads, kShortBlocks<typename S::Op, Most>)
@@ -63,26 +84,14 @@ __global__ void __launch_bounds__(kShortThreads, kShortBlocks<typename S::Op, Mo
   load_elements(source, x, from, next, n, 0);
   hide_elements(source, lines, x, o, i_of_outer, 0, n);
   blocks_of_line<Op>(x, n);
-  if (gives_totals<Value>(lines)) {
-#pragma unroll
-    for (int size = 1; size <= Most; size *= 2)
-      if (n == size) static_cast<Value*>(lines.totals)[line] = x[size - 1];
-  }
-
+  store_total(lines, x, n, line);
   SoFar<Op> before;
   if (lines.before != nullptr) before = {value_before(source, lines, line), true};
   const Value empty = before.there ? before.value : empty_value(source);
-#pragma unroll
-  for (int i = 0; i < Most; i++) {
-    if (i >= n) break;
-    const int start = i & (i + 1);  // of the block that ends at i
-    if (start > 0) x[i] = Op::combine(x[start > 0 ? start - 1 : 0], x[i]);
-    else if (before.there) x[i] = Op::combine(before.value, x[i]);
-  }
+  folds_of_line<Op>(x, n, before);
 
-  // Of extremes: what index -1 stands for, and how the others count from the front.
   const int64_t none = IsIndexed<Value>::value ? index_before(lines, line) : -1;
-  const int64_t front = lines.front + lines.element(0), row = lines.reverse ? -lines.inner : lines.inner;
+  const int64_t row = lines.reverse ? -lines.inner : lines.inner;
   const int64_t at = (o * lines.results + lines.result(0)) * lines.inner + i_of_outer;
   Result* to = reinterpret_cast<Result*>(lines.output) + at;
   int64_t* index = IsIndexed<Value>::value ? lines.indices + at : nullptr;
@@ -90,7 +99,7 @@ __global__ void __launch_bounds__(kShortThreads, kShortBlocks<typename S::Op, Mo
     *to = result_of(source, value);
     to = opaque(to + row);
     if constexpr (IsIndexed<Value>::value) {
-      *index = value.index < 0 ? none : front + (lines.reverse ? -int64_t(value.index) : value.index);
+      *index = index_of(lines, value, none);
       index = opaque(index + row);
     }
   };

@@ -12,6 +12,7 @@
 #include "packed_rows.cuh"
 #include "rest.cuh"
 #include "short_lines.cuh"
+#include "tiny_lines.cuh"
 
 namespace torch_reductions::cuda::segment {
 
@@ -25,6 +26,7 @@ class SegmentPlan {
       : args_(args), context_(context), sms_(multiprocessors(context.device)), lines_(args.outer * args.inner) {}
 
   void run() {
+    if (args_.length <= kTinyLength && !is_contiguous()) return tiny_lines();
     const Way way = quickest();
     switch (way.kernel) {
       case Kernel::rows: return joins() ? rows(joined(), 1, way.log_tile) : rows(args_.segments, lines_, way.log_tile);
@@ -45,6 +47,8 @@ class SegmentPlan {
     Kernel kernel;
     int log_tile, log_warps;  // of a block
   };
+
+  bool is_contiguous() const { return args_.length_stride == 1 && args_.length > 1; }
 
   // Are the lines one? Where they follow one another in memory, and the least tile holds more than one of them.
   bool joins() const {
@@ -135,7 +139,7 @@ class SegmentPlan {
       const double time = time_of(way);
       if (time < least) least = time, best = way;
     };
-    const bool contiguous = args_.length_stride == 1 && args_.length > 1;
+    const bool contiguous = is_contiguous();
     if (!contiguous)
       for (int log_tile = kLogLineTile; log_tile >= kLeastLogLineTile; log_tile--) consider(Kernel::lines, log_tile);
     if (!contiguous || (average() < kPackedRow && results() <= sms_ * kFarApart))
@@ -172,6 +176,15 @@ class SegmentPlan {
   void warps(const Way& way) {
     launch(&segment_long_rows<S, false>, ceil_div(workers(way.log_tile), int64_t(1) << kLogRowWarps),
            32u << kLogRowWarps, 0, context_.stream, publishing(job(way.log_tile)));
+  }
+
+  // A thread per segment of a line, of few elements.
+  void tiny_lines() {
+    with_vectors(results(), [&]<int V>(std::integral_constant<int, V>) {
+      const int64_t groups = lines_ / V, pieces = results() / V;
+      launch(&segment_tiny_lines<S, V>, ceil_div(pieces, kLineThreads), kLineThreads, 0, context_.stream,
+             job(lines_, 1, kLeastLogLineTile), groups <= INT32_MAX ? FastDiv(groups) : FastDiv(), pieces);
+    });
   }
 
   // A thread per segment of a line.
