@@ -74,8 +74,9 @@ class ScanPlan {
  private:
   static constexpr int64_t kThreadsAtWork = 512;  // of a multiprocessor
   static constexpr int kRowRun = kVectors<S> * S::E;
-  static constexpr int kNearBytes = 48;                      // of lines side by side
-  static constexpr int kMostOddRow = 127, kOddBytes = 1024;  // of rows that are no whole vectors
+  static constexpr int kNearBytes = 48;                          // of lines side by side
+  static constexpr int kMostOddRow = 127, kOddBytes = 1024;      // of rows that are no whole vectors
+  static constexpr int kMostNeighbours = kExtreme<Op> ? 8 : 12;  // of lines longer than a run
 
   // Of lines side by side and what is stored of them.
   int64_t bytes() const {
@@ -89,8 +90,9 @@ class ScanPlan {
            args_.outer * args_.inner <= sms_ * int64_t(kShortThreads);
   }
 
-  // Do short lines lie one after the other, or a few of them side by side, so that neighbours fill the same vectors? Not
-  // those that rows() copies in vectors; and of lines side by side not those that a thread may access in memory.
+  // Do short lines lie one after the other, or a few of them side by side, so that neighbours fill the same vectors? Of
+  // long ones not those that rows() copies in vectors; side by side neither those that a thread scans in memory as fast,
+  // nor those that fill a sector of 32 bytes there.
   bool are_short_rows() const {
     const int64_t length = args_.length, inner = args_.inner;
     const bool are_together = (inner == 1 || args_.inner_stride == 1) &&
@@ -98,11 +100,13 @@ class ScanPlan {
                               (args_.outer == 1 || args_.outer_stride == length * inner);
     constexpr bool kTakesRuns = !kIsDear<Op> || sizeof(Value) == 4;
     if (!are_together || length == 0 || are_short_lines()) return false;
-    if (inner == 1 && length <= kMostShort) return true;
-    if (inner == 1) return kTakesRuns && length <= kMostOddRow && length * sizeof(T) % 16 != 0 && bytes() <= kOddBytes;
-    const bool is_thread_enough = length <= (kIsDear<Op> ? kMostDearShort : kExtreme<Op> ? kShort / 2 : kShort);
-    return kTakesRuns && !is_thread_enough && length <= kMostShort << kLogShortRuns &&
-           (length <= kMostShort ? inner * sizeof(T) < 32 : inner <= (kExtreme<Op> ? 8 : 12));
+    if (inner == 1) {
+      if (length <= kMostShort) return true;
+      return kTakesRuns && length <= kMostOddRow && length * sizeof(T) % 16 != 0 && bytes() <= kOddBytes;
+    }
+    constexpr int kThreadLength = kIsDear<Op> ? kMostDearShort : kExtreme<Op> ? kShort / 2 : kShort;
+    if (!kTakesRuns || length <= kThreadLength || length > kMostShort << kLogShortRuns) return false;
+    return length <= kMostShort ? inner * sizeof(T) < 32 : inner <= kMostNeighbours;
   }
 
   // Are lines neighbours, and so many that a thread may go along each one? Of what is dear fewer keep a multiprocessor

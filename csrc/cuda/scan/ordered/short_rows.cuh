@@ -10,7 +10,7 @@
 
 namespace torch_reductions::cuda::scan {
 
-inline constexpr int kShortRowThreads = 128, kLogShortRun = log2_of(kMostShort);
+inline constexpr int kShortRowThreads = 128;
 // Threads of a line, at most (log2). Rounds of a block's threads, at most, while the bytes of a block's lines are so few
 // that many blocks share a multiprocessor.
 inline constexpr int kLogShortRuns = 4, kMostShortRounds = 8, kShortRowBytes = 24 << 10;
@@ -105,7 +105,7 @@ __global__ void __launch_bounds__(kShortRowThreads)
   __syncthreads();
   const int work = here * width << log_runs, lane = int(threadIdx.x) % 32;
   for (int t = int(threadIdx.x); t - lane < work; t += kShortRowThreads) {
-    const int run = t & ((1 << log_runs) - 1), begin = run << kLogShortRun, o = int(inner.div(unsigned(t >> log_runs))),
+    const int run = t & ((1 << log_runs) - 1), begin = run * kMostShort, o = int(inner.div(unsigned(t >> log_runs))),
               i = (t >> log_runs) - o * width, left_of_line = t < work ? length - begin : 0,
               n = left_of_line < kMostShort ? left_of_line : kMostShort;
     const int64_t line = (first + o) * width + i;
