@@ -7,9 +7,14 @@
 namespace torch_reductions::cuda::segment {
 
 inline constexpr int kTinyLength = 7;
-// Blocks of a multiprocessor: V lines take registers.
+// Blocks of a multiprocessor: V lines take registers, and 7.5 has room for 1024 threads.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+inline constexpr int kMostTinyBlocks = 4;
+#else
+inline constexpr int kMostTinyBlocks = 6;
+#endif
 template <int V>
-inline constexpr int kTinyBlocks = V > 1 ? 4 : 6;
+inline constexpr int kTinyBlocks = V > 1 ? 4 : kMostTinyBlocks;
 
 // `pieces`: the segments of the groups of V lines. groups: of the number of groups, if that is less than 2^31.
 template <class S, int V>
