@@ -13,12 +13,15 @@ struct FastDiv {
   int shift = 31;
 
   FastDiv() = default;
-  explicit FastDiv(int64_t d) : divisor(unsigned(d)) {
+  // Of 2^31 and more only `quotient` may be asked.
+  explicit FastDiv(int64_t d) {
+    if (d > INT32_MAX) return;
+    divisor = unsigned(d);
     while (int64_t(1) << (shift - 31) < d) shift++;
     multiplier = unsigned(((uint64_t(1) << shift) + uint64_t(d) - 1) / uint64_t(d));
   }
   HOST_DEVICE unsigned div(unsigned n) const { return unsigned(uint64_t(n) * multiplier >> shift); }
-  // n / d of any n, where the divisor is d if that is less than 2^31.
+  // n / d of any n, where this was made of d.
   HOST_DEVICE int64_t quotient(int64_t n, int64_t d) const {
     return n < d ? 0 : n >> 31 ? n / d : int64_t(div(unsigned(n)));
   }

@@ -34,7 +34,7 @@ struct RecurrenceLines {
 struct LineConfig {
   int log_lines, log_block, log_warps;
   int run_bytes;  // Strided: from run to run in shared memory, so that the lanes' elements lie in different banks
-  // The number of strip groups (a block takes one at a time); lines.inner, where it is less than 2^31.
+  // The number of strip groups (a block takes one at a time); lines.inner.
   FastDiv groups, inner;
   HOST_DEVICE int runs() const { return 32 >> log_lines; }  // of a line in a warp
 };

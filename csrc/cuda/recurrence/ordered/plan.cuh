@@ -41,7 +41,7 @@ class RecurrencePlan {
     if (config.log_lines == 0 && inner == 1 && s.length == 1 && args_.gate_strides.length == 1)
       return args_.reverse ? start<Contiguous, true>(config, count) : start<Contiguous, false>(config, count);
     if (args_.reverse) turn_round();
-    if (inner <= INT32_MAX) config.inner = FastDiv(inner);
+    config.inner = FastDiv(inner);
     if (config.log_lines == 5 && inner * size % 16 == 0 && count <= INT32_MAX && args_.length <= INT32_MAX / 2 &&
         are_near(inner * size) && are_vectors(lines_.gates, lines_.gate_bytes) &&
         are_vectors(lines_.tokens, lines_.token_bytes) && is_aligned(args_.output) && is_aligned(args_.initial))

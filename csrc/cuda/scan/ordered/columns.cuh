@@ -49,7 +49,7 @@ struct ColumnConfig {
   int log_block, log_warps;  // warps of a block; of them those that share a strip; the others take the next strips
   int row_bytes, run_bytes;  // steps in shared memory, of the rows of a run and of runs
   int64_t outer_bytes;       // of the input, if packed: where the next strip begins
-  // The number of strip groups (a block takes one at a time); lines.inner, where it is less than 2^31.
+  // The number of strip groups (a block takes one at a time); lines.inner.
   FastDiv groups, inner;
 
   HOST_DEVICE int runs() const { return 32 >> log_lines; }  // of a warp

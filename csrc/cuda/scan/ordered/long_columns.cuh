@@ -40,7 +40,6 @@ struct RunCounter {
   }
 };
 
-// inner: of lines.inner, if that is less than 2^31.
 template <class S>
 __global__ void __launch_bounds__(kShortThreads, kBlocksOfThreads<typename S::Op>)
     scan_long_columns(const __grid_constant__ S source, const __grid_constant__ Lines lines,

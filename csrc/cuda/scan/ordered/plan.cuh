@@ -198,7 +198,7 @@ class ScanPlan {
     int64_t warps = int64_t(1) << log_block;
     if (tiles == 1 && config.log_warps == log_block) warps = max(ceil_div(args_.results, of_warp), int64_t(1));
     config.groups = FastDiv(groups);
-    if (inner <= INT32_MAX) config.inner = FastDiv(inner);
+    config.inner = FastDiv(inner);
     auto kernel = &scan_columns<S, 0>;
     int resident = kColumnBlocks<Op, 0>;
     const auto take = [&]<int Width>(std::integral_constant<int, Width>) {

@@ -63,7 +63,6 @@ __device__ __forceinline__ void store_total(const Lines& lines, const Value (&x)
     if (n == size) static_cast<Value*>(lines.totals)[line] = x[size - 1];
 }
 
-// inner: of lines.inner, if that is less than 2^31.
 template <class S, int Most>
 __global__ void __launch_bounds__(kShortThreads, kShortBlocks<typename S::Op, Most>)
     scan_short_columns(const __grid_constant__ S source, const __grid_constant__ Lines lines,
@@ -115,8 +114,8 @@ void launch_thread_per_line(Kernel kernel, int64_t outer, Context& context, cons
                             const Rest&... rest) {
   const int64_t count = outer * lines.inner, blocks = ceil_div(count, int64_t(kShortThreads));
   if (blocks > INT32_MAX) fail("more than 2^39 lines in one launch");
-  launch(kernel, unsigned(blocks), kShortThreads, 0, context.stream, source, lines, rest...,
-         lines.inner <= INT32_MAX ? FastDiv(lines.inner) : FastDiv(), count);
+  launch(kernel, unsigned(blocks), kShortThreads, 0, context.stream, source, lines, rest..., FastDiv(lines.inner),
+         count);
 }
 
 }  // namespace torch_reductions::cuda::scan

@@ -60,7 +60,6 @@ inline constexpr int kPackedBlocks = !kIsDear<Op>         ? 0
                                      : sizeof(Value) == 4 ? 4
                                                           : 2;
 
-// inner: of lines.inner, if that is less than 2^31.
 template <class S>
 __global__ void __launch_bounds__(kShortThreads, kPackedBlocks<typename S::Op>)
     scan_short_segments(const __grid_constant__ S source, const __grid_constant__ Lines lines,

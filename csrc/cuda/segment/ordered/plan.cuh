@@ -183,7 +183,7 @@ class SegmentPlan {
     with_vectors(results(), [&]<int V>(std::integral_constant<int, V>) {
       const int64_t groups = lines_ / V, pieces = results() / V;
       launch(&segment_tiny_lines<S, V>, ceil_div(pieces, kLineThreads), kLineThreads, 0, context_.stream,
-             job(lines_, 1, kLeastLogLineTile), groups <= INT32_MAX ? FastDiv(groups) : FastDiv(), pieces);
+             job(lines_, 1, kLeastLogLineTile), FastDiv(groups), pieces);
     });
   }
 
@@ -194,8 +194,7 @@ class SegmentPlan {
       const int64_t groups = lines_ / V, pieces = results() / V;
       const int64_t window_blocks = ceil_div(groups * (windows - 1), kLineThreads);
       launch(&segment_short_lines<S, V>, window_blocks + ceil_div(pieces, kLineThreads), kLineThreads, 0,
-             context_.stream, publishing(job(way.log_tile)), groups <= INT32_MAX ? FastDiv(groups) : FastDiv(), pieces,
-             unsigned(window_blocks));
+             context_.stream, publishing(job(way.log_tile)), FastDiv(groups), pieces, unsigned(window_blocks));
     });
   }
 

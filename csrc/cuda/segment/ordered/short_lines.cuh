@@ -17,8 +17,7 @@ inline constexpr int kLeastLogShortTile = 7;
 // A thread folds so many tiles. More are folded by its warp, for one thread after the other.
 inline constexpr int64_t kFewTiles = 64;
 
-// The blocks of all windows but the first, of groups of V lines; then those of `pieces`, the groups' segments. groups:
-// of the number of groups, if that is less than 2^31.
+// The blocks of all windows but the first, of groups of V lines; then those of `pieces`, the groups' segments.
 template <class S, int V>
 __global__ void __launch_bounds__(kLineThreads, kLineBlocks<V>)
     segment_short_lines(Job<S> job, FastDiv groups, int64_t pieces, unsigned window_blocks) {

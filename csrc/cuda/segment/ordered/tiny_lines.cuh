@@ -16,7 +16,7 @@ inline constexpr int kMostTinyBlocks = 6;
 template <int V>
 inline constexpr int kTinyBlocks = V > 1 ? 4 : kMostTinyBlocks;
 
-// `pieces`: the segments of the groups of V lines. groups: of the number of groups, if that is less than 2^31.
+// `pieces`: the segments of the groups of V lines.
 template <class S, int V>
 __global__ void __launch_bounds__(kLineThreads, kTinyBlocks<V>)
     segment_tiny_lines(Job<S> job, FastDiv groups, int64_t pieces) {
