@@ -5,8 +5,9 @@
 //          reads and writes each element once; gates and tokens of any strides without a copy.
 // Order:   Fold(i + 1): the left fold of the blocks of the position's binary digits; the initial state is applied last.
 // Needs:   7.5 and up.
-// See:     ordered/lines.cuh, the kernel, and ordered/layouts.cuh, how it reads and stores; segmented/packed.cuh and
-//          scan/segmented/block.cuh, that of packed segments; Blelloch, Prefix Sums and Their Applications, 1990,
+// See:     ordered/lines.cuh, the kernel, and ordered/layouts.cuh, how it reads and stores; ordered/short_rows.cuh and
+//          ordered/short_columns.cuh, of short lines; segmented/packed.cuh and scan/segmented/block.cuh, of packed
+//          segments; Blelloch, Prefix Sums and Their Applications, 1990,
 //          section 1.4; Martin and Cundy, Parallelizing Linear Recurrent Neural Nets over Sequence Length, 2018.
 #include "instances.h"
 #include "ladder.h"
@@ -15,7 +16,7 @@ namespace torch_reductions::cuda::recurrence {
 
 void ordered(const RecurrenceArgs& args, Context& context) {
   if (args.segments.offsets != nullptr) recur_packed_linear(args, context);
-  else recur_linear(args, context);
+  else if (!recur_short(args, context)) recur_linear(args, context);
 }
 
 }  // namespace torch_reductions::cuda::recurrence

@@ -5,6 +5,9 @@
 
 namespace torch_reductions::cuda::recurrence {
 
+// Of short lines; false: they are not, and nothing was launched.
+bool recur_short(const RecurrenceArgs& args, Context& context);
+
 void recur_linear(const RecurrenceArgs& args, Context& context);
 
 // Of packed segments.

@@ -27,7 +27,54 @@ struct RecurrenceLines {
   Strides gate_bytes, token_bytes, output_bytes;
   const void *before_gates, *before_tokens;  // as in RecurrenceArgs
   void *total_gates, *total_tokens;
+
+  // A reverse recurrence is one with negative strides.
+  void turn_round() {
+    const auto turn = [&](auto*& data, Strides& bytes) {
+      data += (length - 1) * bytes.length, bytes.length = -bytes.length;
+    };
+    turn(gates, gate_bytes), turn(tokens, token_bytes), turn(output, output_bytes);
+  }
 };
+
+inline RecurrenceLines lines_of(const RecurrenceArgs& args, int64_t size) {
+  return {.gates = static_cast<const char*>(args.gates),
+          .tokens = static_cast<const char*>(args.tokens),
+          .initial = static_cast<const char*>(args.initial),
+          .output = static_cast<char*>(args.output),
+          .count = args.outer * args.inner,
+          .length = args.length,
+          .inner = args.inner,
+          .gate_bytes = in_bytes(args.gate_strides, size),
+          .token_bytes = in_bytes(args.token_strides, size),
+          .output_bytes = in_bytes({args.length * args.inner, args.inner, 1}, size),
+          .before_gates = args.before_gates,
+          .before_tokens = args.before_tokens,
+          .total_gates = args.total_gates,
+          .total_tokens = args.total_tokens};
+}
+
+// What came before line `line`; not there in a recurrence that begins here.
+template <class Number>
+__device__ __forceinline__ SoFar<Linear<Number>> before_line(const RecurrenceLines& lines, int64_t line) {
+  if (lines.before_gates == nullptr) return {};
+  return {{static_cast<const Number*>(lines.before_gates)[line], static_cast<const Number*>(lines.before_tokens)[line]},
+          true};
+}
+
+// Of no meaning without initial states.
+template <class T>
+__device__ __forceinline__ Native<T> initial_state(const RecurrenceLines& lines, int64_t line) {
+  return lines.initial != nullptr ? load_native<T>(lines.initial + line * int(sizeof(T))) : Native<T>{};
+}
+
+// If the call asks for it.
+template <class Number>
+__device__ __forceinline__ void put_total(const RecurrenceLines& lines, int64_t line, Step<Number> total) {
+  if (lines.total_gates == nullptr) return;
+  static_cast<Number*>(lines.total_gates)[line] = total.gate;
+  static_cast<Number*>(lines.total_tokens)[line] = total.token;
+}
 
 // Strips of 2^log_lines lines, one per lane; 2^log_warps of a block's 2^log_block warps share a strip, the others take
 // the next ones.

@@ -10,22 +10,11 @@ template <class T>
 class RecurrencePlan {
  public:
   RecurrencePlan(const RecurrenceArgs& args, Context& context)
-      : args_(args), context_(context), sms_(multiprocessors(context.device)), shared_(shared_memory(context.device)) {
-    lines_ = {.gates = static_cast<const char*>(args.gates),
-              .tokens = static_cast<const char*>(args.tokens),
-              .initial = static_cast<const char*>(args.initial),
-              .output = static_cast<char*>(args.output),
-              .count = args.outer * args.inner,
-              .length = args.length,
-              .inner = args.inner,
-              .gate_bytes = in_bytes(args.gate_strides, sizeof(T)),
-              .token_bytes = in_bytes(args.token_strides, sizeof(T)),
-              .output_bytes = in_bytes({args.length * args.inner, args.inner, 1}, sizeof(T)),
-              .before_gates = args.before_gates,
-              .before_tokens = args.before_tokens,
-              .total_gates = args.total_gates,
-              .total_tokens = args.total_tokens};
-  }
+      : args_(args),
+        context_(context),
+        sms_(multiprocessors(context.device)),
+        shared_(shared_memory(context.device)),
+        lines_(lines_of(args, sizeof(T))) {}
 
   void run() {
     const int64_t size = sizeof(T), run = kRun, inner = args_.inner, count = lines_.count;
@@ -34,13 +23,14 @@ class RecurrencePlan {
     const auto of_warp = [&] { return run * config.runs(); };
     const Strides& s = args_.token_strides;
     const bool along = s.length < (inner > 1 ? s.inner : s.outer);
+    const bool contiguous = inner == 1 && s.length == 1 && args_.gate_strides.length == 1;
     while (config.log_lines < 5 && int64_t(1) << config.log_lines < count &&
-           (!along || of_warp() / 2 >= args_.length)) {
+           (!along || of_warp() / (contiguous ? 4 : 2) >= args_.length)) {
       config.log_lines++;
     }
-    if (config.log_lines == 0 && inner == 1 && s.length == 1 && args_.gate_strides.length == 1)
+    if (config.log_lines == 0 && contiguous)
       return args_.reverse ? start<Contiguous, true>(config, count) : start<Contiguous, false>(config, count);
-    if (args_.reverse) turn_round();
+    if (args_.reverse) lines_.turn_round();
     config.inner = FastDiv(inner);
     if (config.log_lines == 5 && inner * size % 16 == 0 && count <= INT32_MAX && args_.length <= INT32_MAX / 2 &&
         are_near(inner * size) && are_vectors(lines_.gates, lines_.gate_bytes) &&
@@ -61,15 +51,6 @@ class RecurrencePlan {
   static bool are_vectors(const void* data, const Strides& bytes) {
     return is_aligned(data) && bytes.inner == int64_t(sizeof(T)) && (bytes.length | bytes.outer) % 16 == 0 &&
            are_near(bytes.length);
-  }
-
-  // A reverse recurrence is one with negative strides.
-  void turn_round() {
-    const auto turn = [&](auto*& data, Strides& bytes) {
-      data += (args_.length - 1) * bytes.length, bytes.length = -bytes.length;
-    };
-    turn(lines_.gates, lines_.gate_bytes), turn(lines_.tokens, lines_.token_bytes);
-    turn(lines_.output, lines_.output_bytes);
   }
 
   // As in a scan: one block per tile; where tiles are carried, as many blocks as are resident, each of which takes tile

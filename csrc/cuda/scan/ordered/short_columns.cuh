@@ -54,13 +54,19 @@ __device__ __forceinline__ void folds_of_line(typename Op::Value (&x)[Most], int
   }
 }
 
-// Stores the total of line `line`, if the call asks for it: that of n <= Most elements, where n is a power of two.
-template <class Value, int Most>
-__device__ __forceinline__ void store_total(const Lines& lines, const Value (&x)[Most], int n, int64_t line) {
-  if (!gives_totals<Value>(lines)) return;
+// put(the total of n <= Most elements), where n is a power of two.
+template <class Value, int Most, class Put>
+__device__ __forceinline__ void put_total_of(const Value (&x)[Most], int n, Put put) {
 #pragma unroll
   for (int size = 1; size <= Most; size *= 2)
-    if (n == size) static_cast<Value*>(lines.totals)[line] = x[size - 1];
+    if (n == size) put(x[size - 1]);
+}
+
+// Stores the total of line `line`, if the call asks for it.
+template <class Value, int Most>
+__device__ __forceinline__ void store_total(const Lines& lines, const Value (&x)[Most], int n, int64_t line) {
+  if (gives_totals<Value>(lines))
+    put_total_of(x, n, [&](Value total) { static_cast<Value*>(lines.totals)[line] = total; });
 }
 
 template <class S, int Most>

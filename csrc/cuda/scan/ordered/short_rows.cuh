@@ -168,20 +168,31 @@ __global__ void __launch_bounds__(kShortRowThreads)
 }
 
 // A block for so many of the lines as it takes: as many rounds as leave every multiprocessor two blocks.
+struct ShortRowGrid {
+  int log_runs = 0, slabs;
+  size_t bytes;
+  int64_t blocks;
+
+  // bytes_of(slabs): shared memory of a block.
+  template <class BytesOf>
+  ShortRowGrid(int64_t outer, int64_t length, int64_t inner, const Context& context, BytesOf bytes_of) {
+    while (kMostShort << log_runs < length) log_runs++;
+    const int64_t most = outer / (2 * multiprocessors(context.device));
+    for (int rounds = kMostShortRounds;; rounds /= 2) {
+      slabs = int(ceil_div(int64_t(kShortRowThreads) * rounds, inner << log_runs));
+      bytes = size_t(bytes_of(slabs));
+      if (rounds == 1 || (slabs <= most && bytes <= kShortRowBytes)) break;
+    }
+    blocks = ceil_div(outer, int64_t(slabs));
+  }
+};
+
 template <class S>
 void launch_short_rows(int64_t outer, Context& context, const S& source, const Lines& lines) {
-  int log_runs = 0;
-  while (kMostShort << log_runs < lines.length) log_runs++;
-  const int64_t inner = lines.inner, most = outer / (2 * multiprocessors(context.device));
-  const auto slabs_of = [&](int rounds) {
-    return int(ceil_div(int64_t(kShortRowThreads) * rounds, inner << log_runs));
-  };
-  const auto bytes_of = [&](int rounds) { return ShortRowMemory<S>(lines, slabs_of(rounds)).indices.end; };
-  int rounds = kMostShortRounds;
-  while (rounds > 1 && (slabs_of(rounds) > most || bytes_of(rounds) > kShortRowBytes)) rounds /= 2;
-  const int slabs = slabs_of(rounds);
-  launch(&scan_short_rows<S>, ceil_div(outer, int64_t(slabs)), kShortRowThreads, size_t(bytes_of(rounds)),
-         context.stream, source, lines, FastDiv(inner), outer, slabs, log_runs);
+  const ShortRowGrid grid(outer, lines.length, lines.inner, context,
+                          [&](int slabs) { return ShortRowMemory<S>(lines, slabs).indices.end; });
+  launch(&scan_short_rows<S>, grid.blocks, kShortRowThreads, grid.bytes, context.stream, source, lines,
+         FastDiv(lines.inner), outer, grid.slabs, grid.log_runs);
 }
 
 }  // namespace torch_reductions::cuda::scan
