@@ -126,7 +126,9 @@ class SegmentPlan {
         const double of_thread = waves(windows / V, V > 1 ? 512 : 1024);
         const double late = of_thread == 1 && log_tile > kSmallLogLineTile ? 1.15 : 1;  // nothing is fetched beforehand
         return 1.4 + of_thread * (.0625 * late * work + .7 * (work / (average() + 1) + 1)) + .2 * pages() +
-               splits(log_tile) * (8 + .0006 * of_multiprocessor(results()) + .0008 * later);
+               splits(log_tile) *
+                   (8 + (rests_by_window(log_tile) ? .003 : .0006) * of_multiprocessor(rest_of(log_tile)) +
+                    .0008 * later);
       }
     }
   }
@@ -222,6 +224,12 @@ class SegmentPlan {
     body(std::integral_constant<int, 1>());
   }
 
+  // Does the second launch of lines() have a thread for each window of a line, not for each segment?
+  bool rests_by_window(int log_tile) const { return 2 * windows_of(args_.segments, log_tile) <= args_.segments.count; }
+  int64_t rest_of(int log_tile) const {
+    return lines_ * (rests_by_window(log_tile) ? windows_of(args_.segments, log_tile) : args_.segments.count);
+  }
+
   // A thread per window of a line.
   void lines(const Way& way) {
     Job<S> job = this->job(lines_, windows_of(args_.segments, way.log_tile), way.log_tile);
@@ -232,8 +240,10 @@ class SegmentPlan {
       launch(&segment_lines<S, V>, ceil_div(work / V, kLineThreads), kLineThreads, 0, context_.stream, job);
     });
     if (!splits(way.log_tile)) return;
-    const int each_block = int(std::clamp(results() / (int64_t(8) * sms_), int64_t(1), int64_t(kRestThreads)));
-    launch_dependent(&segment_rest<S>, ceil_div(results(), each_block), kRestThreads, 0, context_, job, each_block);
+    const int64_t rest = rest_of(way.log_tile);
+    const int each_block = int(std::clamp(rest / (int64_t(8) * sms_), int64_t(1), int64_t(kRestThreads)));
+    launch_dependent(&segment_rest<S>, ceil_div(rest, each_block), kRestThreads, 0, context_, job, rest, each_block,
+                     rests_by_window(way.log_tile));
   }
 
   // With room for what windows publish, where segments may have several tiles.

@@ -19,12 +19,15 @@ struct Tiles {
   const Job<S>& job;
   int64_t line, s, n, window;  // its first tile's
 
-  __device__ __forceinline__ Tiles(const Job<S>& job, int64_t pair)
+  // Of `number`, a segment; or a window, whose last segment alone may have several tiles.
+  __device__ __forceinline__ Tiles(const Job<S>& job, int64_t line, int64_t number, bool by_window)
       : job(job),
-        line(pair % job.lines),
-        s(pair / job.lines),
-        n(job.segments.end(s) - job.segments.begin(s)),
-        window(job.work_index(s) >> job.log_tile) {}
+        line(line),
+        s(by_window ? first_from(job, (number + 1) << job.log_tile) - 1 : number),
+        n(s < 0 ? 0 : job.segments.end(s) - job.segments.begin(s)),
+        window(s < 0 ? 0 : job.work_index(s) >> job.log_tile) {
+    if (by_window && window != number) n = 0;  // it stands before this one
+  }
 
   __device__ __forceinline__ int64_t whole() const { return n >> job.log_tile; }
   __device__ __forceinline__ bool several() const { return n > int64_t(1) << job.log_tile; }
@@ -78,16 +81,22 @@ __device__ __forceinline__ typename S::Value fold_tiles_in_block(const Tiles<S>&
   return v;
 }
 
-// `each_block` pairs of a line and a segment per block, neighbouring threads with neighbouring lines.
+// `each_block` pairs of a line and a segment per block, or of a line and a window where these are far fewer; neighbouring
+// threads with neighbouring lines.
 template <class S>
-__global__ void __launch_bounds__(kRestThreads, 4) segment_rest(Job<S> job, int each_block) {
+__global__ void __launch_bounds__(kRestThreads, 4)
+    segment_rest(Job<S> job, int64_t pairs, int each_block, bool by_window) {
   __shared__ bool is_long[kRestThreads];
   await_launch_before();
-  const int64_t first = int64_t(blockIdx.x) * each_block, pairs = job.lines * job.segments.count;
+  const int64_t first = int64_t(blockIdx.x) * each_block;
   const int here = pairs - first < each_block ? int(pairs - first) : each_block;
+  const auto tiles_of = [&](int64_t pair) {
+    const int64_t number = pair / job.lines;
+    return Tiles<S>(job, pair - number * job.lines, number, by_window);
+  };
   bool too_long = false;
   if (int(threadIdx.x) < here) {
-    const Tiles<S> tiles(job, first + threadIdx.x);
+    const Tiles<S> tiles = tiles_of(first + threadIdx.x);
     too_long = tiles.whole() > kThreadTiles;
     if (tiles.several() && !too_long) {
       typename S::Value v[1];
@@ -100,7 +109,7 @@ __global__ void __launch_bounds__(kRestThreads, 4) segment_rest(Job<S> job, int 
   __syncthreads();
   for (int i = 0; i < here; i++) {
     if (!is_long[i]) continue;
-    const Tiles<S> tiles(job, first + i);
+    const Tiles<S> tiles = tiles_of(first + i);
     const typename S::Value v = fold_tiles_in_block(tiles);
     if (threadIdx.x == 0) tiles.store(v);
   }
