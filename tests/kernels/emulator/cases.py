@@ -320,6 +320,8 @@ PACKED_VIEWS = (
         View(300, 5, 1, 9, 1, 0),
         View(90, 5, 3, 30, 6, 2),
     ),
+    # Side by side in whole vectors: a strip that is not full, few lines, rows apart from each other, joined lines.
+    *(columns(1, 1500, 40), columns(2, 700, 8), View(2, 900, 32, 40_000, 40, 1), columns(40, 60, 64)),
 )
 # Many tiles, several of them a line; misaligned; columns of several kinds.
 MASKED_VIEWS = (
@@ -409,6 +411,9 @@ CARRIED_FORM_VIEWS = (
     columns(1, 2048, 4, 1),
     columns(1, 128, 64),
     columns(9, 8, 33),
+    columns(9, 16, 40),
+    columns(9, 128, 3),
+    rows(9, 256),
 )
 # Two neighbouring lines at a time: of half types, and of floats where there are two. Every form on each: two lines,
 # strips of 32 and of 16 pairs, of fewer, of any strides; alone and carried; and what makes no pairs, at an odd place or
@@ -440,7 +445,10 @@ LARGE_SCAN_VIEWS = (
 # Of a recurrence: h with an initial state, r reverse, p plain; g gates that do not change along the length, o the same
 # gates for all of outer, x for all of inner.
 RECURRENCE_FORMS = ("p", "h", "r", "hr", "hg", "rx", "ho", "hrx")
-RECURRENCE_FORM_VIEWS = (rows(2, 9000), rows(40, 33), columns(2, 700, 33), columns(1, 3000, 4, 1), columns(3, 260, 64))
+RECURRENCE_FORM_VIEWS = (
+    *(rows(2, 9000), rows(40, 33), rows(40, 300), columns(3, 11, 40)),
+    *(columns(2, 700, 33), columns(1, 3000, 4, 1), columns(3, 260, 64)),
+)
 RECURRENCE_VIEWS = (
     *(
         rows(1, n)
@@ -463,6 +471,11 @@ RECURRENCE_VIEWS = (
     ),
     # Side by side: strips that hold lines of two outer ones, and blocks of few warps.
     *(columns(2, 700, 24), columns(1, 1501, 64, 0, 40)),
+    # Through shared memory: a thread and several for a line, many rounds of a block, lines side by side, odd places.
+    *(rows(2100, 2), rows(90, 8, 1), rows(600, 16), rows(130, 31, 1), rows(64, 48, 3), rows(40, 100), rows(33, 255, 1)),
+    *(columns(30, 17, 2), columns(9, 128, 8), columns(20, 9, 3), columns(7, 250, 8, 1), columns(700, 12, 7)),
+    # A thread for a line, of any strides.
+    *(View(7, 5, 9, 100, 11, 1), View(5, 13, 60, 1, 300, 5), View(3, 16, 70, 1, 1, 0)),
 )
 # Of segments: how many, and letters, e of equal lengths, z many of them empty, g one that takes nearly all, w offsets
 # of int64; x offsets that are wrong, from which anything may come but an access outside the memory.

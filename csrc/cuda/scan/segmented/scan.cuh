@@ -11,7 +11,8 @@ template <class S>
 struct ScanJob {
   using Op = typename S::Op;
   using Value = typename S::Value;
-  using T = typename S::Element;
+  using Element = typename S::Element;
+  using T = Element;
   static constexpr bool kInitial = false;
   static constexpr bool kAsync = std::is_same_v<T, Value> && sizeof(T) >= 4;  // are elements values as they are?
   static constexpr bool kMasked = true;
@@ -56,7 +57,23 @@ struct ScanJob {
     __device__ __forceinline__ void copy(Value* to, int k) const {
       cp_async<sizeof(T)>(to, at<Linear>(k));
     }
+    // The same of N neighbouring lines.
+    template <int N>
+    __device__ __forceinline__ Vector<T, N> vector(int k) const {
+      return load_vector<T, N>(at<false>(k));
+    }
+    template <int N>
+    __device__ __forceinline__ Value value(const Vector<T, N>& v, int i, int k) const {
+      return source.value(v.words, i, position + k * step);
+    }
   };
+  // Are the elements of N neighbouring lines a vector everywhere?
+  bool in_vectors(int64_t n) const {
+    const auto whole = [&](int64_t bytes) { return bytes % (n * int64_t(sizeof(T))) == 0; };
+    return !masked() && (lines.inner_bytes == sizeof(T)) && lines.inner % n == 0 && whole(lines.outer_bytes) &&
+           whole(lines.length_bytes) && is_aligned(lines.input) && is_aligned(lines.output) &&
+           is_aligned(lines.indices);
+  }
   __device__ __forceinline__ Reader reader(int64_t outer, int64_t inner, int64_t position, int step) const {
     const char* const from = lines.input + outer * lines.outer_bytes + inner * lines.inner_bytes +
                              lines.element(position) * lines.length_bytes;
@@ -87,6 +104,21 @@ struct ScanJob {
       const int64_t at = Linear ? k * 32 : k * step;
       to[at] = stored(job.source, v);
       if constexpr (IsIndexed<Value>::value) indices[at] = from_the_front(job.lines, v.index);
+    }
+    template <int N>
+    __device__ __forceinline__ void put_vector(const Value (&v)[N], int k) const {
+      AlignedVector<T, N> results;
+#pragma unroll
+      for (int i = 0; i < N; i++) results.element[i] = stored(job.source, v[i]);
+      *reinterpret_cast<AlignedVector<T, N>*>(to + k * step) = results;
+      if constexpr (IsIndexed<Value>::value) {
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+          auto index = v[i].index;
+          if (job.joined) job.move_in_front(index);
+          indices[k * step + i] = from_the_front(job.lines, index);
+        }
+      }
     }
   };
   __device__ __forceinline__ Writer writer(int64_t outer, int64_t inner, int64_t position, int step) const {

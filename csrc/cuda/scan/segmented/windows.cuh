@@ -49,6 +49,7 @@ struct Windows {
   Stretch* list;         // the first one of each window, and then the other one of each
   int64_t inner, lines;  // of all outers
   bool reverse;
+  bool in_vectors;                    // are elements and results of neighbouring lines whole vectors?
   int log_lines, log_window, levels;  // of totals; 0: there is one window
   unsigned windows, strips, strips_of_outer;
 
