@@ -10,6 +10,9 @@ bool recur_short(const RecurrenceArgs& args, Context& context);
 
 void recur_linear(const RecurrenceArgs& args, Context& context);
 
+// Of columns whose rows begin anywhere (ordered/shifted.cuh); recur_linear calls it.
+void recur_linear_shifted(const RecurrenceArgs& args, Context& context);
+
 // Of packed segments.
 void recur_packed_linear(const RecurrenceArgs& args, Context& context);
 

@@ -394,6 +394,7 @@ CARRIED_VIEWS = (
     *(columns(3, 8192, 2), columns(2, 256, 100), columns(1, 9000, 8), columns(3, 16, 5), columns(2, 2048, 16, 3)),
     *(columns(1, 16_384, 3, 0, 200), columns(1, 8192, 33, 0, 200), columns(2, 1024, 96, 1)),
     *(columns(2, 64, 400, 0, 1), columns(1, 512, 800, 0, 1)),
+    *(columns(2, 1024, 61, 3), columns(5, 16, 95, 1), columns(1, 4096, 29, 0, 200), View(3, 64, 50, 3500, 53, 1, 1)),
     *(View(3, 512, 7, 9300, 18, 2), View(5, 2048, 1, 7000, 2, 0), View(4, 64, 4, 1, 16, 4)),
 )
 FEW_CARRIED_VIEWS = (
@@ -448,6 +449,7 @@ RECURRENCE_FORMS = ("p", "h", "r", "hr", "hg", "rx", "ho", "hrx")
 RECURRENCE_FORM_VIEWS = (
     *(rows(2, 9000), rows(40, 33), rows(40, 300), columns(3, 11, 40)),
     *(columns(2, 700, 33), columns(1, 3000, 4, 1), columns(3, 260, 64)),
+    *(columns(3, 261, 61, 1), columns(5, 33, 95)),  # rows begin anywhere: carried, and alone
 )
 RECURRENCE_VIEWS = (
     *(
@@ -476,6 +478,11 @@ RECURRENCE_VIEWS = (
     *(columns(30, 17, 2), columns(9, 128, 8), columns(20, 9, 3), columns(7, 250, 8, 1), columns(700, 12, 7)),
     # A thread for a line, of any strides.
     *(View(7, 5, 9, 100, 11, 1), View(5, 13, 60, 1, 300, 5), View(3, 16, 70, 1, 1, 0)),
+    # Rows that begin anywhere: many tiles, blocks of few warps, several strips; apart from one another; all the same.
+    *(columns(1, 2600, 31, 3), columns(3, 1501, 57, 1, 40), columns(2, 9, 501, 5), columns(7, 70, 25)),
+    *(columns(1, 5, 99), columns(4, 100, 49, 2)),
+    *(columns(1, 2500, 127, 0, 200), View(3, 300, 61, 20_111, 67, 1, 5), View(2, 1200, 93, 95, 191, 1)),
+    View(2, 14, 64, 65, 0, 1, 1),
 )
 # Of segments: how many, and letters, e of equal lengths, z many of them empty, g one that takes nearly all, w offsets
 # of int64; x offsets that are wrong, from which anything may come but an access outside the memory.

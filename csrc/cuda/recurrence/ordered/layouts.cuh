@@ -1,9 +1,9 @@
 // How a warp's part of a tile gets into shared memory and its results out of it: three ways, by how lines lie in
-// memory.
+// memory; shifted.cuh is a fourth.
 //
 // A layout provides: run_coord(), the line and run of a thread; issue_load(), which begins to copy gates and tokens in;
-// load(), part j of this thread's run; a Writer, which stores the results part by part. kLogLines: of the lines of a
-// strip, one per lane, or -1 where the call decides.
+// load(), part j of this thread's run; rows_of(), what load() needs to know of the run; a Writer, which stores the
+// results part by part. kLogLines: of the lines of a strip, one per lane, or -1 where the call decides.
 //
 // After a line's end stand zeros, which enter no result.
 #pragma once
@@ -145,6 +145,9 @@ struct WarpLayout {
     return {line, start, line < lines.count, outer, line - outer * lines.inner, unsigned(line)};
   }
 
+  struct Rows {};  // which lie alike in every run
+  __device__ __forceinline__ Rows rows_of(const RunCoord&) const { return {}; }
+
   __device__ __forceinline__ char* gates_of_warp(int bytes) const { return memory + (threadIdx.x >> 5) * 2 * bytes; }
   __device__ __forceinline__ char* tokens_of_warp(int bytes) const { return gates_of_warp(bytes) + bytes; }
 };
@@ -156,6 +159,7 @@ struct SideBySide : WarpLayout<T, 5, Carried> {
   using Base = WarpLayout<T, 5, Carried>;
   using Base::lines, Base::config, Base::Run, Base::Part, Base::lane;
   using typename Base::Number;
+  using typename Base::Rows;
   using typename Base::Value;
   static constexpr int kRow = 32 * int(sizeof(T)), kBytes = Run * kRow;
   static constexpr int kLanes = kRow / 16, kRows = 32 / kLanes;  // a row's lanes; rows that a warp copies at once
@@ -212,7 +216,7 @@ struct SideBySide : WarpLayout<T, 5, Carried> {
 #pragma unroll 1
     for (int i = count_of(run_coord(coord)); i < Run; i++) own[i * 32] = own[(Run + i) * 32] = {};
   }
-  __device__ __forceinline__ void load(Value (&x)[Part], int j) const {
+  __device__ __forceinline__ void load(Value (&x)[Part], Rows, int j) const {
     const char* const from = gates() + lane() * int(sizeof(T)) + j * Part * kRow;
 #pragma unroll
     for (int i = 0; i < Part; i++) x[i] = {load_native<T>(from + i * kRow), load_native<T>(from + kBytes + i * kRow)};
@@ -253,6 +257,7 @@ struct Contiguous : WarpLayout<T, 0, Carried> {
   using Base = WarpLayout<T, 0, Carried>;
   using Base::lines, Base::Run, Base::Part, Base::lane;
   using typename Base::Number;
+  using typename Base::Rows;
   using typename Base::Value;
   static constexpr int E = 16 / int(sizeof(T)), Vectors = Run / E;  // elements of a vector; vectors of a run
   static constexpr int kAll = 32 * Run, kBytes = 32 * 64;
@@ -311,7 +316,7 @@ struct Contiguous : WarpLayout<T, 0, Carried> {
     const int run = Reverse ? 31 - lane() : lane(), swap = (run / 2 & 3) ^ (Reverse ? 3 : 0);
     return reinterpret_cast<uint4*>(space) + run * Vectors + (v ^ swap);
   }
-  __device__ __forceinline__ void load(Value (&x)[Part], int j) const {
+  __device__ __forceinline__ void load(Value (&x)[Part], Rows, int j) const {
 #pragma unroll
     for (int v = 0; v < Part / E; v++) {
       uint32_t gate[4], token[4];
@@ -360,6 +365,7 @@ struct Strided : WarpLayout<T, -1, Carried> {
   using Base = WarpLayout<T, -1, Carried>;
   using Base::lines, Base::config, Base::Run, Base::Part, Base::lane;
   using typename Base::Number;
+  using typename Base::Rows;
   using typename Base::Value;
 
   static HOST_DEVICE int bytes_of_warp(const LineConfig& config) { return config.runs() * config.run_bytes; }
@@ -397,7 +403,7 @@ struct Strided : WarpLayout<T, -1, Carried> {
     };
     of(lines.gates, lines.gate_bytes, 0), of(lines.tokens, lines.token_bytes, bytes_of_warp(config));
   }
-  __device__ __forceinline__ void load(Value (&x)[Part], int j) const {
+  __device__ __forceinline__ void load(Value (&x)[Part], Rows, int j) const {
     const char *g = mine() + j * Part * row_bytes(), *t = g + bytes_of_warp(config);
 #pragma unroll
     for (int i = 0; i < Part; i++) x[i] = {load_native<T>(g + i * row_bytes()), load_native<T>(t + i * row_bytes())};

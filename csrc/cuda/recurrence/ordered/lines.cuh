@@ -64,12 +64,13 @@ struct LineTiles {
   };
   struct Nothing {};
   __device__ __forceinline__ Nothing load_hidden(TileCoord) const { return {}; }
-  __device__ __forceinline__ State up(TileCoord, Nothing) const {
+  __device__ __forceinline__ State up(TileCoord coord, Nothing) const {
     State s;
+    const auto rows = layout.rows_of(layout.run_coord(coord));
 #pragma unroll
     for (int j = 0; j < Parts; j++) {
       Value x[Part];
-      layout.load(x, j);
+      layout.load(x, rows, j);
       s.node[Parts + j] = tree<Op, Part>(x);
     }
     tree_up<Op, Parts>(s.node);
@@ -123,7 +124,7 @@ struct LineTiles {
       for (int k = 0; k < 5; k++)
         if (run == 1 << k && n == Run << k) put_total(p, left[k]);
     } else if (run == 0) {
-      put_total(p, total_in_run<Op, Part>(s.node, n, [&](Value(&x)[Part]) { layout.load(x, 0); }));
+      put_total(p, total_in_run<Op, Part>(s.node, n, [&](Value(&x)[Part]) { layout.load(x, layout.rows_of(p), 0); }));
     }
   }
 
@@ -220,6 +221,7 @@ struct LineTiles {
   // The folds of the run, part by part. Without an initial state their gates are not needed.
   template <bool Begun>
   __device__ __forceinline__ void write(const RunCoord& p, const State& s, const Around& a, Number initial) const {
+    const auto rows = layout.rows_of(p);
     typename Layout::Writer writer{layout, p};
     const auto before_part = [&](int j) {
       SoFar<Op> v = a.before;
@@ -231,7 +233,7 @@ struct LineTiles {
 #pragma unroll
     for (int j = 0; j < Parts; j++) {
       Value x[Part];
-      layout.load(x, j);
+      layout.load(x, rows, j);
       blocks_of_run<Op, Part>(x);
       folds_of_run<Op, Part>(x, before_part(j), j + 1 < Parts ? before_part(j + 1).value : a.last);
       Number y[Part];

@@ -2,7 +2,9 @@
 #pragma once
 #include "../../../common/ceil_div.h"
 #include "../../primitives/launch.h"
+#include "../instances.h"
 #include "lines.cuh"
+#include "shifted.cuh"
 
 namespace torch_reductions::cuda::recurrence {
 
@@ -32,14 +34,28 @@ class RecurrencePlan {
       return args_.reverse ? start<Contiguous, true>(config, count) : start<Contiguous, false>(config, count);
     if (args_.reverse) lines_.turn_round();
     config.inner = FastDiv(inner);
-    if (config.log_lines == 5 && inner * size % 16 == 0 && count <= INT32_MAX && args_.length <= INT32_MAX / 2 &&
-        are_near(inner * size) && are_vectors(lines_.gates, lines_.gate_bytes) &&
+    const bool side_by_side = config.log_lines == 5 && args_.length <= INT32_MAX / 2 && are_near(inner * size) &&
+                              are_rows(lines_.gate_bytes) && are_rows(lines_.token_bytes);
+    if (side_by_side && inner * size % 16 == 0 && count <= INT32_MAX && are_vectors(lines_.gates, lines_.gate_bytes) &&
         are_vectors(lines_.tokens, lines_.token_bytes) && is_aligned(args_.output) && is_aligned(args_.initial))
       return start<SideBySide>(config, ceil_div(count, 32));
+    // Of whole strips at most a quarter of the lanes is idle.
+    if (side_by_side && whole_strips() <= inner + inner / 3 && args_.outer * whole_strips() <= INT32_MAX)
+      return recur_linear_shifted(args_, context_);
     // 16 bytes apart, the runs of a line lie in different banks as vectors, otherwise as single words.
     const int apart = config.log_lines == 0 ? 16 : config.log_lines < 5 ? 4 << config.log_lines : 0;
     config.run_bytes = int((run * size) << config.log_lines) + apart;
     start<Strided>(config, ceil_div(count, int64_t(1) << config.log_lines));
+  }
+
+  // By linear_shifted.cu: one file would take too long to compile.
+  void run_shifted() {
+    if (args_.reverse) lines_.turn_round();
+    LineConfig config{};
+    config.log_lines = 5;
+    config.inner = FastDiv(whole_strips());
+    lines_.count = args_.outer * whole_strips();
+    start<Shifted>(config, lines_.count / 32);
   }
 
  private:
@@ -47,11 +63,14 @@ class RecurrencePlan {
 
   // Do the offsets of a run's rows from the first one fit in 32 bits?
   static bool are_near(int64_t row_bytes) { return row_bytes <= INT32_MAX / kRun && -row_bytes <= INT32_MAX / kRun; }
+  // Are the elements of each row neighbours?
+  static bool are_rows(const Strides& bytes) { return bytes.inner == int64_t(sizeof(T)) && are_near(bytes.length); }
   // Is each row a sequence of whole vectors?
   static bool are_vectors(const void* data, const Strides& bytes) {
-    return is_aligned(data) && bytes.inner == int64_t(sizeof(T)) && (bytes.length | bytes.outer) % 16 == 0 &&
-           are_near(bytes.length);
+    return is_aligned(data) && (bytes.length | bytes.outer) % 16 == 0;
   }
+  // The lines of an outer where strips of 32 are filled up.
+  int64_t whole_strips() const { return ceil_div(args_.inner, 32) * 32; }
 
   // As in a scan: one block per tile; where tiles are carried, as many blocks as are resident, each of which takes tile
   // after tile.

@@ -278,6 +278,7 @@ Case gates_of(const Case& c) {
   gates.args.length_stride = strides.length;
   gates.args.inner_stride = strides.inner;
   gates.args.function = Function::prod;  // factors near 1
+  gates.offset = 2 * c.offset;           // not where the tokens begin
   gates.seed++;
   return gates;
 }

@@ -1,0 +1,13 @@
+// The linear recurrence of columns whose rows begin anywhere, of every floating type.
+#include "../instances.h"
+#include "plan.cuh"
+
+namespace torch_reductions::cuda::recurrence {
+
+void recur_linear_shifted(const RecurrenceArgs& args, Context& context) {
+  with_storage(args.dtype, [&]<class T>(std::type_identity<T>) {
+    if constexpr (!std::is_integral_v<T>) RecurrencePlan<T>(args, context).run_shifted();
+  });
+}
+
+}  // namespace torch_reductions::cuda::recurrence
