@@ -78,6 +78,9 @@ BUDGETS: dict[str, Budget] = {
     "scan_short_columns-log_add": (256, {4: (40, 6), 8: (48, 5)}),
     "scan_short_columns-16-log_add": (256, {4: (48, 5), 8: (80, 3)}),
     "scan_short_columns-32-log_add": (256, {4: (64, 4), 8: (128, 2)}),
+    "recur_short_rows": (128, {8: (80, 6), 16: (128, 4)}),
+    "recur_short_columns": (256, {8: (40, 6), 16: (56, 4)}),
+    "recur_short_columns-16": (256, {8: (64, 4), 16: (96, 2)}),
     "recur_lines-SideBySide": (256, {8: (64, 4), 16: (64, 4)}),
     "recur_lines-SideBySide-carried": (256, {8: (80, 3), 16: (128, 2)}),
     "recur_lines-Shifted": (256, {8: (64, 4), 16: (80, 3)}),
@@ -210,6 +213,9 @@ INSTRUCTIONS = {
     "scan_columns-wide-pairs": [*ASYNC_COPY, PUBLISH, PACK_HALVES, r"LDS R"],
     "scan_rows-log_add": [*ASYNC_COPY, PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"STS\.128"],
     "scan_columns-log_add": [*ASYNC_COPY, PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"SHFL\.BFLY"],
+    "recur_short_rows": [*ASYNC_COPY, r"SHFL\.BFLY", r"STG\.E\.128"],
+    "recur_short_columns": [],
+    "recur_short_columns-16": [],
     "recur_lines-SideBySide": ASYNC_COPY,
     "recur_lines-SideBySide-carried": [*ASYNC_COPY, PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU"],
     "recur_lines-Shifted": ASYNC_COPY,
@@ -404,7 +410,7 @@ def plain_name(function: str) -> str:
 def kernel_name(kernel: str) -> str:
     """split_rows<Input<float, Sum<float>, 4>, true> -> split_rows-whole; LogAdd and pairs have budgets of their own."""
     name = plain_name(kernel)
-    if name == "scan_short_columns" and kernel.endswith((", 16>", ", 32>")):  # of up to so many elements
+    if name.endswith("_short_columns") and kernel.endswith((", 16>", ", 32>")):  # of up to so many elements
         name += f"-{kernel[-3:-1]}"
     if re.match(r"segment_(short_|tiny_)?lines<.*, 4>$", kernel):  # lines of a thread
         name += "-vectors"
@@ -444,7 +450,7 @@ def value_bytes(kernel: str) -> int:
     if element := re.match(r"add_\w+<(?:unsigned )?(\w+)[,>]", kernel):
         return BYTES[element[1]]
     size = {"int": 4, "unsigned int": 4, "float": 4, "long": 8, "double": 8, "Half": 4, "BFloat16": 4}
-    if step := re.match(r"(?:recur_lines<\w+|scan_segments<RecurrenceJob)<(\w+)[,>]", kernel):
+    if step := re.match(r"(?:recur_lines<\w+|recur_short_\w+|scan_segments<RecurrenceJob)<(\w+)[,>]", kernel):
         return 2 * size[step[1]]
     if pair := re.search(r"\b(?:Sum|Prod)<Pair<(\w+)> ?>", kernel):
         return 2 * size[pair[1]]
@@ -820,6 +826,9 @@ def test_reasons_are_read() -> None:
         ("recur_lines<SideBySide<BFloat16, false> >", "recur_lines-SideBySide", 8),
         ("recur_lines<SideBySide<float, false> >", "recur_lines-SideBySide", 8),
         ("recur_lines<Shifted<Half, true>, false>", "recur_lines-Shifted-carried", 8),
+        ("recur_short_rows<double>", "recur_short_rows", 16),
+        ("recur_short_columns<Half, 8>", "recur_short_columns", 8),
+        ("recur_short_columns<float, 16>", "recur_short_columns-16", 8),
         ("recur_lines<Contiguous<double, false, true> >", "recur_lines-Contiguous", 16),
         ("scan_segments<ScanJob<Input<Half, LastMax<float, int>, 4> >, false>", "scan_segments", 8),
         ("scan_segments<RecurrenceJob<float>, true>", "scan_segments-row", 8),

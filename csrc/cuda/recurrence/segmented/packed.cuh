@@ -9,10 +9,10 @@ using namespace scan;  // a recurrence is a scan, of steps
 
 template <class T>
 struct RecurrenceJob {
-  using Element = T;
   using Op = Linear<Native<T>>;
   using Value = typename Op::Value;
   static constexpr bool kInitial = true, kAsync = sizeof(T) >= 4, kMasked = false, exclusive = false;
+  static constexpr int kVector = 1;  // elements of neighbouring lines that a lane moves at once
 
   const char *gates, *tokens, *initial;
   char* output;
@@ -50,28 +50,7 @@ struct RecurrenceJob {
       cp_async<sizeof(T)>(&to->gate, at<Linear>(gate, gate_step, k));
       cp_async<sizeof(T)>(&to->token, at<Linear>(token, token_step, k));
     }
-    // The same of N neighbouring lines.
-    template <int N>
-    struct Steps {
-      Vector<T, N> gates, tokens;
-    };
-    template <int N>
-    __device__ __forceinline__ Steps<N> vector(int k) const {
-      return {load_vector<T, N>(at<false>(gate, gate_step, k)), load_vector<T, N>(at<false>(token, token_step, k))};
-    }
-    template <int N>
-    __device__ __forceinline__ Value value(const Steps<N>& steps, int i, int) const {
-      return {cuda::element<T>(steps.gates.words, i), cuda::element<T>(steps.tokens.words, i)};
-    }
   };
-  // Are the elements of n neighbouring lines a vector everywhere?
-  bool in_vectors(int64_t n) const {
-    const auto whole = [&](const char* data, const Strides& bytes) {
-      return is_aligned(data) && bytes.inner == sizeof(T) && bytes.outer % (n * int64_t(sizeof(T))) == 0 &&
-             bytes.length % (n * int64_t(sizeof(T))) == 0;
-    };
-    return inner % n == 0 && whole(gates, gate_bytes) && whole(tokens, token_bytes) && is_aligned(output);
-  }
   __device__ __forceinline__ Reader reader(int64_t outer, int64_t inner_index, int64_t position, int step) const {
     const int64_t k = element(position), steps = reverse ? -step : step;
     const auto at = [&](const char* data, const Strides& s) {
@@ -87,13 +66,6 @@ struct RecurrenceJob {
     template <bool Linear>
     __device__ __forceinline__ void put(Value v, int k) const {
       to[Linear ? k * 32 : k * step] = narrowed<T>(v.token);
-    }
-    template <int N>
-    __device__ __forceinline__ void put_vector(const Value (&v)[N], int k) const {
-      AlignedVector<T, N> results;
-#pragma unroll
-      for (int i = 0; i < N; i++) results.element[i] = narrowed<T>(v[i].token);
-      *reinterpret_cast<AlignedVector<T, N>*>(to + k * step) = results;
     }
   };
   __device__ __forceinline__ Writer writer(int64_t outer, int64_t inner_index, int64_t position, int step) const {

@@ -20,7 +20,7 @@ struct SegmentBlock {
   typename Tile::Memory& memory;
   const unsigned count = windows.windows * windows.strips;
 
-  __device__ __forceinline__ Work& work(unsigned n) const { return memory.work[n % kKnownStretches]; }
+  __device__ __forceinline__ Work& work(unsigned n) const { return memory.work[n % (kStretches + 1)]; }
   __device__ __forceinline__ Tile tile(unsigned n) const { return {job, windows, memory, n}; }
 
   // ---------------------------------------------------------------- by one thread: which stretch comes next
@@ -54,17 +54,22 @@ struct SegmentBlock {
 
   // ---------------------------------------------------------------- by all threads
 
-  // Of a stretch that is there. Stores what the thread then knows: the total of its run where a stretch is one tile,
-  // otherwise where its segment ends.
+  // Stores what the thread then knows: the total of its run where a stretch is one tile, otherwise where its segment
+  // ends.
   __device__ __forceinline__ void read(const Tile& tile) const {
-    tile.hide();
+    tile.issue_load();
+    cp_async_commit();
     if (tile.stretch.alone()) {
+      cp_async_wait<0>();
+      tile.hide();
       __syncwarp();
       tile.total() = Alone{tile}.up();
       return;
     }
     const Several several{tile};
     tile.end() = threadIdx.x < several.segments() ? several.end_of(threadIdx.x) : 0;
+    cp_async_wait<0>();
+    tile.hide();
   }
   __device__ __forceinline__ void publish(const Tile& tile) const {
     if (windows.levels == 0 || tile.work.other) return;
@@ -81,9 +86,9 @@ struct SegmentBlock {
     tile.store();
   }
 
-  // While a stretch comes, the one before it is read, and the total of its tile published, before the one before that is
-  // scanned: what this reads in its look-back has mostly been published long before. A number is requested late, so that
-  // no thread waits for it, and thread 0 has the answer when it is due.
+  // A stretch is read, and the total of its tile is published, before the stretch before it is scanned: what that reads
+  // in its look-back has mostly been published long before. Its number is requested late, so that no thread waits for
+  // it, and thread 0 has the answer when it is due.
   __device__ __forceinline__ void run() const {
     if (threadIdx.x == 0) {
       look_up(0, request_number(0));
@@ -91,30 +96,23 @@ struct SegmentBlock {
       cp_async_wait<0>();
     }
     __syncthreads();
-    if (work(0).number >= count) return;
-    const auto come = [&](unsigned n, const typename Tile::Loaded& begun) {
-      tile(n).end_load(begun);
-      cp_async_commit();
-      cp_async_wait<0>();
-      __syncthreads();
-    };
-    const typename Tile::Loaded begun = tile(0).begin_load();
-    if (threadIdx.x == 0) look_up(1, request_number(1));
-    come(0, begun);
     for (unsigned n = 0;; n++) {
-      const bool more = work(n).number < count, comes = more && work(n + 1).number < count;
-      const typename Tile::Loaded next = comes ? tile(n + 1).begin_load() : typename Tile::Loaded{};
+      const bool more = work(n).number < count;
       if (more) read(tile(n));
       __syncthreads();
       uint64_t answer = 0;
-      if (more) publish(tile(n));
-      if (comes && threadIdx.x == 0) answer = request_number(n + 2);
+      if (more) {
+        publish(tile(n));
+        if (threadIdx.x == 0) answer = request_number(n + 1);
+      }
       if (n > 0) tile(n - 1).look_back();
       __syncthreads();
-      if (comes && threadIdx.x == 0) look_up(n + 2, answer);
+      if (more && threadIdx.x == 0) look_up(n + 1, answer);
+      cp_async_commit();
       if (n > 0) scan(tile(n - 1));
       if (!more) return;
-      if (comes) come(n + 1, next);  // where stretch n - 1 was: a warp overwrites what it has stored
+      cp_async_wait<0>();
+      __syncthreads();
     }
   }
 };

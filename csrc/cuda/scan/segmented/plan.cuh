@@ -35,8 +35,7 @@ void run_segments(Job job, const Segments& segments, int64_t outer, int64_t inne
   if (tiles == 1 && JoinedSegments::may_join(segments, outer) && job.join(outer))
     windows.segments = JoinedSegments(segments, outer), outer = 1;
   windows.lines = outer * inner;
-  windows.in_vectors =
-      kPacksVectors<Value> && kPackedVector<Job> <= 1 << windows.log_lines && job.in_vectors(kPackedVector<Job>);
+  if constexpr (Job::kVector > 1) windows.in_vectors = Job::kVector <= 1 << windows.log_lines && job.in_vectors();
   const int64_t count = ceil_div(windows.segments.length, int64_t(1) << windows.log_window);
   const int64_t strips_of_outer = ceil_div(inner, int64_t(1) << windows.log_lines);
   const int64_t strips = outer * strips_of_outer;

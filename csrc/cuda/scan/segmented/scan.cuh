@@ -11,11 +11,13 @@ template <class S>
 struct ScanJob {
   using Op = typename S::Op;
   using Value = typename S::Value;
-  using Element = typename S::Element;
-  using T = Element;
+  using T = typename S::Element;
   static constexpr bool kInitial = false;
   static constexpr bool kAsync = std::is_same_v<T, Value> && sizeof(T) >= 4;  // are elements values as they are?
   static constexpr bool kMasked = true;
+  // Elements of neighbouring lines that a lane may move at once. Of what becomes values of 8 bytes it moves one: in
+  // shared memory several would lie in the banks of others.
+  static constexpr int kVector = kAsync || sizeof(Value) == 4 ? 16 / int(sizeof(T)) : 1;
 
   S source;
   Lines lines;
@@ -57,22 +59,17 @@ struct ScanJob {
     __device__ __forceinline__ void copy(Value* to, int k) const {
       cp_async<sizeof(T)>(to, at<Linear>(k));
     }
-    // The same of N neighbouring lines.
-    template <int N>
-    __device__ __forceinline__ Vector<T, N> vector(int k) const {
-      return load_vector<T, N>(at<false>(k));
-    }
-    template <int N>
-    __device__ __forceinline__ Value value(const Vector<T, N>& v, int i, int k) const {
+    // The same of kVector neighbouring lines.
+    __device__ __forceinline__ Vector<T, kVector> vector(int k) const { return load_vector<T, kVector>(at<false>(k)); }
+    __device__ __forceinline__ Value value(const Vector<T, kVector>& v, int i, int k) const {
       return source.value(v.words, i, position + k * step);
     }
+    __device__ __forceinline__ void copy_vector(void* to, int k) const { cp_async(to, at<false>(k)); }
   };
-  // Are the elements of N neighbouring lines a vector everywhere?
-  bool in_vectors(int64_t n) const {
-    const auto whole = [&](int64_t bytes) { return bytes % (n * int64_t(sizeof(T))) == 0; };
-    return !masked() && (lines.inner_bytes == sizeof(T)) && lines.inner % n == 0 && whole(lines.outer_bytes) &&
-           whole(lines.length_bytes) && is_aligned(lines.input) && is_aligned(lines.output) &&
-           is_aligned(lines.indices);
+  // Do the elements of kVector neighbouring lines begin at multiples of 16 bytes everywhere?
+  bool in_vectors() const {
+    return !masked() && lines.inner_bytes == sizeof(T) && lines.inner % kVector == 0 &&
+           (lines.outer_bytes | lines.length_bytes) % 16 == 0 && is_aligned(lines.input) && is_aligned(lines.output);
   }
   __device__ __forceinline__ Reader reader(int64_t outer, int64_t inner, int64_t position, int step) const {
     const char* const from = lines.input + outer * lines.outer_bytes + inner * lines.inner_bytes +
@@ -105,20 +102,11 @@ struct ScanJob {
       to[at] = stored(job.source, v);
       if constexpr (IsIndexed<Value>::value) indices[at] = from_the_front(job.lines, v.index);
     }
-    template <int N>
-    __device__ __forceinline__ void put_vector(const Value (&v)[N], int k) const {
-      AlignedVector<T, N> results;
+    __device__ __forceinline__ void put_vector(const Value (&v)[kVector], int k) const {
+      AlignedVector<T, kVector> results;
 #pragma unroll
-      for (int i = 0; i < N; i++) results.element[i] = stored(job.source, v[i]);
-      *reinterpret_cast<AlignedVector<T, N>*>(to + k * step) = results;
-      if constexpr (IsIndexed<Value>::value) {
-#pragma unroll
-        for (int i = 0; i < N; i++) {
-          auto index = v[i].index;
-          if (job.joined) job.move_in_front(index);
-          indices[k * step + i] = from_the_front(job.lines, index);
-        }
-      }
+      for (int i = 0; i < kVector; i++) results.element[i] = stored(job.source, v[i]);
+      *reinterpret_cast<AlignedVector<T, kVector>*>(to + k * step) = results;
     }
   };
   __device__ __forceinline__ Writer writer(int64_t outer, int64_t inner, int64_t position, int step) const {

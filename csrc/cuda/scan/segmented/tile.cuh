@@ -16,8 +16,8 @@ struct Work {
 };
 
 // Of the stretches that a block has at a time the elements of kStretches are in shared memory: one is read, the one
-// before it scanned; the next one is known, and may be on its way into registers, and the one after it is looked up.
-inline constexpr int kStretches = 2, kKnownStretches = kStretches + 2;
+// before it scanned; the next one is known.
+inline constexpr int kStretches = 2;
 
 template <class Value, bool Rows>
 struct SegmentMemory {
@@ -35,7 +35,7 @@ struct SegmentMemory {
   Value node[kElements / R];                    // totals of whole runs [runs, lines]
   Value group[kElements / (32 * R)][kLines];    // of as many runs as a warp has of a line
   Value kept[kLaneRadix * kMaxLevels][kLines];  // [k]: the block of 2^k tiles before this one
-  Work work[kKnownStretches];
+  Work work[kStretches + 1];
   struct {
     uint16_t begin, end;
   } segment[kSegmentThreads];      // where they lie in the stretch
@@ -44,13 +44,6 @@ struct SegmentMemory {
   unsigned tag;
 };
 
-// Elements of neighbouring lines that a lane moves at once, where they are vectors: no more than banks of shared memory
-// take at once. Of values of 16 bytes a block has too few lines.
-template <class Value>
-inline constexpr bool kPacksVectors = sizeof(Value) <= 8;
-template <class Job, class Value = typename Job::Op::Value>
-inline constexpr int kPackedVector = std::min(16 / int(sizeof(typename Job::Element)), 32 / int(sizeof(Value)));
-
 // Rows: a block has one line, so that 2^log_lines is a constant.
 template <class Job, bool Rows>
 struct SegmentTile {
@@ -58,13 +51,13 @@ struct SegmentTile {
   using Value = typename Op::Value;
   using Memory = SegmentMemory<Value, Rows>;
   static constexpr int R = Memory::R, kLogRun = log2_of(R), kPart = 32 * R;  // elements that a warp copies
-  static constexpr int kLogWarps = log2_of(Memory::kWarps), kWholePart = Memory::kWarps * kPart;
+  static constexpr int kLogWarps = log2_of(Memory::kWarps);
 
   const Job& job;
   const Windows& windows;
   Memory& memory;
   const unsigned n;  // of this block's stretches
-  const Work& work = memory.work[n % kKnownStretches];
+  const Work& work = memory.work[n % (kStretches + 1)];
   const Stretch& stretch = work.stretch;
   Value* const elements = memory.elements[n % kStretches];
   const bool exists = inner() < windows.inner;
@@ -121,86 +114,71 @@ struct SegmentTile {
     for (int part = warp; part == warp || part * kPart < elements; part += Memory::kWarps) body(part, count);
   }
 
-  static constexpr bool kMovesVectors = !Rows && kPacksVectors<Value>;
-  static constexpr int kVector = kPackedVector<Job>, kVectors = R / kVector;  // of a lane's part
-  struct VectorShare {
-    int e, column, count;  // its first element, and of which line; elements of the stretch
-    __device__ __forceinline__ bool there(int k) const { return e + k * 32 * kVector < count; }
-  };
-  // body(share, where its first element is, positions from a vector to the next) for this warp's parts.
-  template <class Body>
-  __device__ __forceinline__ void for_each_vector_share(int elements, Body body) const {
-    const int log = log_lines(), lane = threadIdx.x & 31;
-    for_each_part(elements, [&](int part, int) {
-      const int e = part * kPart + lane * kVector, column = e & ((1 << log) - 1);
-      const int64_t inner = (int64_t(work.strip) << log) + column;
-      body(VectorShare{e, column, inner < windows.inner ? stretch.length << log : 0}, inner, stretch.begin + (e >> log),
-           (32 * kVector) >> log);
-    });
-  }
+  // Where rows of several lines are vectors a lane moves kVector neighbouring elements at once.
+  static constexpr bool kMovesVectors = !Rows && Job::kVector > 1;
+  static constexpr int kVector = Job::kVector, kVectors = R / kVector;  // of a lane's part
   struct alignas(kVector * sizeof(Value) < 16 ? kVector * sizeof(Value) : 16) Values {
     Value x[kVector];
+  };
+  struct VectorShare {
+    int e, count;  // its first element; elements of the stretch
+    int64_t inner, position;
+    int step;  // positions from a vector to the next
+    __device__ __forceinline__ bool there(int k) const { return e + k * 32 * kVector < count; }
   };
   __device__ __forceinline__ Values* slots_of(const VectorShare& s, int k) const {
     return reinterpret_cast<Values*>(&elements[slot(s.e + k * 32 * kVector)]);
   }
-  using Reader = decltype(std::declval<const Job&>().reader(0, 0, 0, 0));
-  __device__ __forceinline__ Reader reader_at(int64_t inner, int64_t position, int step) const {
-    return job.reader(work.outer, inner, position, step);
+  // body(share) for this warp's parts.
+  template <class Body>
+  __device__ __forceinline__ void for_each_vector_share(int elements, Body body) const {
+    const int log = log_lines(), lane = threadIdx.x & 31;
+    for_each_part(elements, [&](int part, int) {
+      const int e = part * kPart + lane * kVector;
+      const int64_t inner = (int64_t(work.strip) << log) + (e & ((1 << log) - 1));
+      body(VectorShare{e, inner < windows.inner ? stretch.length << log : 0, inner, stretch.begin + (e >> log),
+                       (32 * kVector) >> log});
+    });
   }
-  // What a lane has loaded of its first part.
-  struct Loaded {
-    decltype(std::declval<Reader>().template vector<kVector>(0)) v[kVectors];
-  };
-  __device__ __forceinline__ Loaded load_vectors(const VectorShare& s, const Reader& reader) const {
-    Loaded loaded{};
+  __device__ __forceinline__ void issue_vectors(int elements) const {
+    for_each_vector_share(elements, [&](const VectorShare& s) {
+      const auto reader = job.reader(work.outer, s.inner, s.position, s.step);
+      if constexpr (Job::kAsync) {
 #pragma unroll
-    for (int k = 0; k < kVectors; k++)
-      if (s.there(k)) loaded.v[k] = reader.template vector<kVector>(k);
-    return loaded;
-  }
-  __device__ __forceinline__ void keep_vectors(const VectorShare& s, const Reader& reader, const Loaded& loaded) const {
+        for (int k = 0; k < kVectors; k++) {
+          if (s.there(k)) reader.copy_vector(slots_of(s, k), k);
+          else *slots_of(s, k) = Values{};
+        }
+      } else {
+        decltype(reader.vector(0)) vectors[kVectors] = {};
 #pragma unroll
-    for (int k = 0; k < kVectors; k++) {
-      Values values;
+        for (int k = 0; k < kVectors; k++)
+          if (s.there(k)) vectors[k] = reader.vector(k);
 #pragma unroll
-      for (int i = 0; i < kVector; i++) values.x[i] = s.there(k) ? reader.value(loaded.v[k], i, k) : Value{};
-      *slots_of(s, k) = values;
-    }
+        for (int k = 0; k < kVectors; k++) {
+          Values v;
+#pragma unroll
+          for (int i = 0; i < kVector; i++) v.x[i] = s.there(k) ? reader.value(vectors[k], i, k) : Value{};
+          *slots_of(s, k) = v;
+        }
+      }
+    });
   }
   __device__ __forceinline__ void store_vectors() const {
-    for_each_vector_share(stretch.length << log_lines(),
-                          [&](const VectorShare& s, int64_t inner, int64_t position, int step) {
-                            const auto writer = job.writer(work.outer, inner, position, step);
+    for_each_vector_share(stretch.length << log_lines(), [&](const VectorShare& s) {
+      const auto writer = job.writer(work.outer, s.inner, s.position, s.step);
 #pragma unroll
-                            for (int k = 0; k < kVectors; k++)
-                              if (s.there(k)) writer.put_vector(slots_of(s, k)->x, k);
-                          });
+      for (int k = 0; k < kVectors; k++)
+        if (s.there(k)) writer.put_vector(slots_of(s, k)->x, k);
+    });
   }
 
   // Missing elements are zero, and enter no result. After several segments there is a run of zeros.
-  __device__ __forceinline__ int loaded() const { return (stretch.length + (stretch.alone() ? 0 : R)) << log_lines(); }
-  // Of vectors that become values in registers the first part is on its way while the block does other work.
-  __device__ __forceinline__ Loaded begin_load() const {
-    Loaded first{};
+  __device__ __forceinline__ void issue_load() const {
+    const int elements = (stretch.length + (stretch.alone() ? 0 : R)) << log_lines();
     if constexpr (kMovesVectors)
-      if (windows.in_vectors)
-        for_each_vector_share(kWholePart, [&](const VectorShare& s, int64_t inner, int64_t position, int step) {
-          first = load_vectors(s, reader_at(inner, position, step));
-        });
-    return first;
-  }
-  __device__ __forceinline__ void end_load(const Loaded& first) const {
-    if constexpr (kMovesVectors)
-      if (windows.in_vectors)
-        return for_each_vector_share(loaded(), [&](const VectorShare& s, int64_t inner, int64_t position, int step) {
-          const Reader reader = reader_at(inner, position, step);
-          keep_vectors(s, reader, s.e < kWholePart ? first : load_vectors(s, reader));
-        });
-    load_elements();
-  }
-  __device__ __forceinline__ void load_elements() const {
-    for_each_part(loaded(), [&](int part, int count) {
+      if (windows.in_vectors) return issue_vectors(elements);
+    for_each_part(elements, [&](int part, int count) {
       const Share s = share(part);
       const auto reader = job.reader(work.outer, inner(), stretch.begin + (s.e >> log_lines()), step_of(s));
       move_share(count, s, reader, [&]<bool Linear, int N>(int k, auto there) {
