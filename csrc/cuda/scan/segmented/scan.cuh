@@ -16,8 +16,8 @@ struct ScanJob {
   static constexpr bool kAsync = std::is_same_v<T, Value> && sizeof(T) >= 4;  // are elements values as they are?
   static constexpr bool kMasked = true;
   // Elements of neighbouring lines that a lane may move at once. Of what becomes values of 8 bytes it moves one: in
-  // shared memory several would lie in the banks of others.
-  static constexpr int kVector = kAsync || sizeof(Value) == 4 ? 16 / int(sizeof(T)) : 1;
+  // shared memory several would lie in the banks of others. logcumsumexp of doubles waits for arithmetic alone.
+  static constexpr int kVector = sizeof(Value) == 4 || (kAsync && !kIsDear<Op>) ? 16 / int(sizeof(T)) : 1;
 
   S source;
   Lines lines;
