@@ -446,6 +446,15 @@ MUTANTS = (
         source=RECURRENCE + "linear_shifted.cu",
     ),
     kernel(
+        "a window's first segment taken for its last one",
+        "bound",
+        "plain",
+        SEGMENT + "rest.cuh",
+        "first_from($job, ($number + 1) << $job.log_tile) - 1",
+        "first_from($job, $number << $job.log_tile)",
+        function="segment_sum",
+    ),
+    kernel(
         "packed columns of which a strip's last lanes read the next row",
         "tail",
         "plain",

@@ -10,7 +10,7 @@ bool recur_short(const RecurrenceArgs& args, Context& context);
 
 void recur_linear(const RecurrenceArgs& args, Context& context);
 
-// Of columns whose rows begin anywhere (ordered/shifted.cuh); recur_linear calls it.
+// Of columns whose rows begin anywhere (ordered/shifted.cuh), except for float64; recur_linear calls it.
 void recur_linear_shifted(const RecurrenceArgs& args, Context& context);
 
 // Of packed segments.

@@ -1,4 +1,4 @@
-// The linear recurrence of columns whose rows begin anywhere, of every floating type.
+// The linear recurrence of columns whose rows begin anywhere, of every floating type but double.
 #include "../instances.h"
 #include "plan.cuh"
 
@@ -6,7 +6,7 @@ namespace torch_reductions::cuda::recurrence {
 
 void recur_linear_shifted(const RecurrenceArgs& args, Context& context) {
   with_storage(args.dtype, [&]<class T>(std::type_identity<T>) {
-    if constexpr (!std::is_integral_v<T>) RecurrencePlan<T>(args, context).run_shifted();
+    if constexpr (!std::is_integral_v<T> && sizeof(T) < 8) RecurrencePlan<T>(args, context).run_shifted();
   });
 }
 

@@ -39,8 +39,8 @@ class RecurrencePlan {
     if (side_by_side && inner * size % 16 == 0 && count <= INT32_MAX && are_vectors(lines_.gates, lines_.gate_bytes) &&
         are_vectors(lines_.tokens, lines_.token_bytes) && is_aligned(args_.output) && is_aligned(args_.initial))
       return start<SideBySide>(config, ceil_div(count, 32));
-    // Of whole strips at most a quarter of the lanes is idle.
-    if (side_by_side && whole_strips() <= inner + inner / 3 && args_.outer * whole_strips() <= INT32_MAX)
+    // Of whole strips at most a quarter of the lanes is idle. Doubles gain nothing (measured).
+    if (side_by_side && size < 8 && whole_strips() <= inner + inner / 3 && args_.outer * whole_strips() <= INT32_MAX)
       return recur_linear_shifted(args_, context_);
     // 16 bytes apart, the runs of a line lie in different banks as vectors, otherwise as single words.
     const int apart = config.log_lines == 0 ? 16 : config.log_lines < 5 ? 4 << config.log_lines : 0;
