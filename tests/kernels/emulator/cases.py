@@ -413,8 +413,8 @@ CARRIED_FORM_VIEWS = (
     columns(1, 128, 64),
     columns(9, 8, 33),
     columns(9, 16, 40),
-    columns(9, 128, 3),
-    rows(9, 256),
+    columns(20, 128, 3),
+    rows(20, 256),
 )
 # Two neighbouring lines at a time: of half types, and of floats where there are two. Every form on each: two lines,
 # strips of 32 and of 16 pairs, of fewer, of any strides; alone and carried; and what makes no pairs, at an odd place or
@@ -447,7 +447,7 @@ LARGE_SCAN_VIEWS = (
 # gates for all of outer, x for all of inner.
 RECURRENCE_FORMS = ("p", "h", "r", "hr", "hg", "rx", "ho", "hrx")
 RECURRENCE_FORM_VIEWS = (
-    *(rows(2, 9000), rows(40, 33), rows(40, 300), columns(3, 11, 40)),
+    *(rows(2, 9000), rows(40, 33), rows(100, 33), rows(40, 300), columns(3, 11, 40), columns(30, 60, 3)),
     *(columns(2, 700, 33), columns(1, 3000, 4, 1), columns(3, 260, 64)),
     *(columns(3, 261, 61, 1), columns(5, 33, 95)),  # rows begin anywhere: carried, and alone
 )
@@ -474,8 +474,8 @@ RECURRENCE_VIEWS = (
     # Side by side: strips that hold lines of two outer ones, and blocks of few warps.
     *(columns(2, 700, 24), columns(1, 1501, 64, 0, 40)),
     # Through shared memory: a thread and several for a line, many rounds of a block, lines side by side, odd places.
-    *(rows(2100, 2), rows(90, 8, 1), rows(600, 16), rows(130, 31, 1), rows(64, 48, 3), rows(40, 100), rows(33, 255, 1)),
-    *(columns(30, 17, 2), columns(9, 128, 8), columns(20, 9, 3), columns(7, 250, 8, 1), columns(700, 12, 7)),
+    *(rows(2100, 2), rows(90, 8, 1), rows(600, 16), rows(130, 31, 1), rows(90, 48, 3), rows(40, 100), rows(33, 255, 1)),
+    *(columns(90, 17, 2), columns(20, 128, 3), columns(20, 9, 3), columns(20, 250, 2, 1), columns(700, 12, 7)),
     # A thread for a line, of any strides.
     *(View(7, 5, 9, 100, 11, 1), View(5, 13, 60, 1, 300, 5), View(3, 16, 70, 1, 1, 0)),
     # Rows that begin anywhere: many tiles, blocks of few warps, several strips; apart from one another; all the same.
@@ -530,6 +530,8 @@ SEGMENT_VIEWS: tuple[tuple[View, str], ...] = (
         (columns(2, 2100, 32), "7"),
         (replace(columns(1, 90_000, 4), multiprocessors=40), "6000g"),
     ),
+    # Far more segments than windows.
+    *((columns(1, 700, 150, 0, 1), "466g"), (columns(1, 700, 150, 0, 1), "560z")),
     *((View(4, 600, 4, 1, 16, 4), "12"), (View(3, 1000, 4, 4444, 1, 1111), "21z"), (View(70, 300, 1, 1, 70, 0), "8")),
 )
 
