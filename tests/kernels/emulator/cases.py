@@ -484,8 +484,8 @@ RECURRENCE_VIEWS = (
     *(columns(1, 2500, 127, 0, 200), View(3, 300, 61, 20_111, 67, 1, 5), View(2, 1200, 93, 95, 191, 1)),
     View(2, 14, 64, 65, 0, 1, 1),
 )
-# Of segments: how many, and letters, e of equal lengths, z many of them empty, g one that takes nearly all, w offsets
-# of int64; x offsets that are wrong, from which anything may come but an access outside the memory.
+# Of segments: how many, and letters, e of equal lengths, z many of them empty, g one that takes nearly all, l one that
+# takes most where there are nearly as many as elements, w offsets of int64; x offsets that are wrong, from which anything may come but an access outside the memory.
 SEGMENT_FORMS = ("1", "7", "40z", "9g", "100w", "33e", "400zw", "20x")
 SEGMENT_FORM_VIEWS = (rows(2, 9000), rows(3, 1501, 1), columns(2, 700, 33), columns(1, 3000, 4, 1), rows(3, 0))
 SEGMENT_VIEWS: tuple[tuple[View, str], ...] = (
@@ -531,7 +531,7 @@ SEGMENT_VIEWS: tuple[tuple[View, str], ...] = (
         (replace(columns(1, 90_000, 4), multiprocessors=40), "6000g"),
     ),
     # Far more segments than windows.
-    *((columns(1, 700, 150, 0, 1), "466g"), (columns(1, 700, 150, 0, 1), "560z")),
+    *((columns(1, 700, 150, 0, 1), "466l"), (columns(1, 700, 150, 0, 1), "560z")),
     *((View(4, 600, 4, 1, 16, 4), "12"), (View(3, 1000, 4, 4444, 1, 1111), "21z"), (View(70, 300, 1, 1, 70, 0), "8")),
 )
 

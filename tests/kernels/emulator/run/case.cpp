@@ -163,6 +163,7 @@ std::vector<int64_t> offsets_of(const SegmentArgs& args, const std::string& form
     int64_t& at = offsets[size_t(s)];
     if (has('e')) at = length * s / count;
     else if (has('g')) at = s <= count / 2 ? std::min(s * 5, length) : std::max(length - (count - s) * 5, int64_t(0));
+    else if (has('l')) at = s <= count / 2 ? length / 4 * s / count : length - length / 4 * (count - s) / count;
     else if (has('z') && below(2) == 0) at = few[below(3)];
     else at = below(length + 1);
   }
