@@ -7,8 +7,8 @@
 // Needs:   7.5 and up.
 // See:     ordered/lines.cuh, the kernel, and ordered/layouts.cuh, how it reads and stores; ordered/short_rows.cuh and
 //          ordered/short_columns.cuh, of short lines; segmented/packed.cuh and scan/segmented/block.cuh, of packed
-//          segments; Blelloch, Prefix Sums and Their Applications, 1990,
-//          section 1.4; Martin and Cundy, Parallelizing Linear Recurrent Neural Nets over Sequence Length, 2018.
+//          segments; Blelloch, Prefix Sums and Their Applications, 1990, section 1.4; Martin and Cundy, Parallelizing
+//          Linear Recurrent Neural Nets over Sequence Length, 2018.
 #include "instances.h"
 #include "ladder.h"
 

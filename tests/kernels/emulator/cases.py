@@ -485,7 +485,8 @@ RECURRENCE_VIEWS = (
     View(2, 14, 64, 65, 0, 1, 1),
 )
 # Of segments: how many, and letters, e of equal lengths, z many of them empty, g one that takes nearly all, l one that
-# takes most where there are nearly as many as elements, w offsets of int64; x offsets that are wrong, from which anything may come but an access outside the memory.
+# takes most where there are nearly as many as elements, w offsets of int64; x offsets that are wrong, from which
+# anything may come but an access outside the memory.
 SEGMENT_FORMS = ("1", "7", "40z", "9g", "100w", "33e", "400zw", "20x")
 SEGMENT_FORM_VIEWS = (rows(2, 9000), rows(3, 1501, 1), columns(2, 700, 33), columns(1, 3000, 4, 1), rows(3, 0))
 SEGMENT_VIEWS: tuple[tuple[View, str], ...] = (

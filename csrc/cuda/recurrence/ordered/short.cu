@@ -9,10 +9,11 @@ namespace torch_reductions::cuda::recurrence {
 namespace {
 
 constexpr int64_t kMostRow = int64_t(kMostShort) << kLogShortRuns;
+constexpr int64_t kMostBytes = 1024;  // of a row: half of what a warp of recur_lines holds
+constexpr int64_t kNearBytes = 16;    // of lines side by side: those that fill vectors are as fast as columns
 
-// Do gates and tokens fill a part of memory each, so that neighbouring lines fill the same vectors? Side by side, lines
-// whose elements make whole vectors are as fast as columns. A line that fills half a warp of recur_lines goes there, as
-// do wide elements of too few lines to fill every multiprocessor, where fewer instructions are quicker.
+// Do gates and tokens fill a part of memory each, so that neighbouring lines fill the same vectors? Not of wide elements
+// in too few lines to fill every multiprocessor: there what takes fewer instructions is quicker.
 bool are_short_rows(const RecurrenceArgs& args, int64_t size, int64_t sms) {
   const int64_t length = args.length, inner = args.inner, count = args.outer * inner;
   const auto are_together = [&](const Strides& s) {
@@ -20,10 +21,10 @@ bool are_short_rows(const RecurrenceArgs& args, int64_t size, int64_t sms) {
            (args.outer == 1 || s.outer == length * inner);
   };
   if (!are_together(args.gate_strides) || !are_together(args.token_strides)) return false;
-  if (length > kMostRow || length * size > 1024) return false;
+  if (length > kMostRow || length * size > kMostBytes) return false;
   if (size > 2 && length > kMostShort && count * ceil_div(length, int64_t(kMostShort)) < sms * kShortRowThreads)
     return false;
-  return inner == 1 || (length > kShort && (inner == 2 || inner * size < 16));
+  return inner == 1 || (length > kShort && (inner == 2 || inner * size < kNearBytes));
 }
 
 }  // namespace
