@@ -100,18 +100,6 @@ __device__ __forceinline__ Native<T> load_native(const char* p) {
   return element<T>(words, 0);
 }
 
-// N elements that lie side by side.
-template <class T, int N>
-struct Vector {
-  uint32_t words[(N * sizeof(T) + 3) / 4];
-};
-template <class T, int N>
-__device__ __forceinline__ Vector<T, N> load_vector(const char* p) {
-  Vector<T, N> v;
-  load_words<N * sizeof(T)>(v.words, p);
-  return v;
-}
-
 // The element at p, which stands at `index` of its row.
 template <class S>
 __device__ __forceinline__ typename S::Value load_one(const S& source, const char* p, int64_t index) {

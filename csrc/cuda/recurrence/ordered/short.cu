@@ -16,11 +16,8 @@ constexpr int64_t kNearBytes = 16;    // of lines side by side: those that fill 
 // in too few lines to fill every multiprocessor: there what takes fewer instructions is quicker.
 bool are_short_rows(const RecurrenceArgs& args, int64_t size, int64_t sms) {
   const int64_t length = args.length, inner = args.inner, count = args.outer * inner;
-  const auto are_together = [&](const Strides& s) {
-    return (inner == 1 || s.inner == 1) && (length == 1 || s.length == inner) &&
-           (args.outer == 1 || s.outer == length * inner);
-  };
-  if (!are_together(args.gate_strides) || !are_together(args.token_strides)) return false;
+  for (const Strides& strides : {args.gate_strides, args.token_strides})
+    if (!lie_together(strides, args.outer, length, inner)) return false;
   if (length > kMostRow || length * size > kMostBytes) return false;
   if (size > 2 && length > kMostShort && count * ceil_div(length, int64_t(kMostShort)) < sms * kShortRowThreads)
     return false;

@@ -45,9 +45,7 @@ __global__ void __launch_bounds__(kShortRowThreads, kShortRowBlocks<T>)
   __syncthreads();
   const int work = here * width << log_runs, lane = int(threadIdx.x) % 32;
   for (int t = int(threadIdx.x); t - lane < work; t += kShortRowThreads) {
-    const int run = t & ((1 << log_runs) - 1), begin = run * kMostShort, o = int(inner.div(unsigned(t >> log_runs))),
-              i = (t >> log_runs) - o * width, left_of_line = t < work ? length - begin : 0,
-              n = left_of_line < kMostShort ? left_of_line : kMostShort;
+    const auto [run, begin, o, i, n] = ShortRun(t, work, log_runs, inner, width, length);
     const int64_t line = (first + o) * width + i;
     const int step = reverse ? -width : width;
     const int from = (o * length + (reverse ? length - 1 - begin : begin)) * width + i;

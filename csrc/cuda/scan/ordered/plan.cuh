@@ -95,11 +95,9 @@ class ScanPlan {
   // nor those that fill a sector of 32 bytes there.
   bool are_short_rows() const {
     const int64_t length = args_.length, inner = args_.inner;
-    const bool are_together = (inner == 1 || args_.inner_stride == 1) &&
-                              (length == 1 || args_.length_stride == inner) &&
-                              (args_.outer == 1 || args_.outer_stride == length * inner);
+    const Strides strides{args_.outer_stride, args_.length_stride, args_.inner_stride};
     constexpr bool kTakesRuns = !kIsDear<Op> || sizeof(Value) == 4;
-    if (!are_together || length == 0 || are_short_lines()) return false;
+    if (length == 0 || are_short_lines() || !lie_together(strides, args_.outer, length, inner)) return false;
     if (inner == 1) {
       if (length <= kMostShort) return true;
       return kTakesRuns && length <= kMostOddRow && length * sizeof(T) % 16 != 0 && bytes() <= kOddBytes;

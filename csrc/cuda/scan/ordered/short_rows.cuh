@@ -46,6 +46,27 @@ struct StagedSlabs {
   }
 };
 
+// What thread t of a block has of its lines [outer, inner], of which `work` threads have a run: n elements from `begin`
+// on of line [o, i] of the block, one of 2^log_runs runs of the line.
+struct ShortRun {
+  int run, begin, o, i, n;
+
+  __device__ __forceinline__ ShortRun(int t, int work, int log_runs, const FastDiv& inner, int width, int length)
+      : run(t & ((1 << log_runs) - 1)),
+        begin(run * kMostShort),
+        o(int(inner.div(unsigned(t >> log_runs)))),
+        i((t >> log_runs) - o * width) {
+    const int left = t < work ? length - begin : 0;
+    n = left < kMostShort ? left : kMostShort;
+  }
+};
+
+// Do lines fill a part of memory together, as those of a contiguous tensor do?
+inline bool lie_together(const Strides& s, int64_t outer, int64_t length, int64_t inner) {
+  return (inner == 1 || s.inner == 1) && (length == 1 || s.length == inner) &&
+         (outer == 1 || s.outer == length * inner);
+}
+
 // Of a block: elements, results, and indices of extremes.
 template <class S>
 struct ShortRowMemory {
@@ -105,9 +126,7 @@ __global__ void __launch_bounds__(kShortRowThreads)
   __syncthreads();
   const int work = here * width << log_runs, lane = int(threadIdx.x) % 32;
   for (int t = int(threadIdx.x); t - lane < work; t += kShortRowThreads) {
-    const int run = t & ((1 << log_runs) - 1), begin = run * kMostShort, o = int(inner.div(unsigned(t >> log_runs))),
-              i = (t >> log_runs) - o * width, left_of_line = t < work ? length - begin : 0,
-              n = left_of_line < kMostShort ? left_of_line : kMostShort;
+    const auto [run, begin, o, i, n] = ShortRun(t, work, log_runs, inner, width, length);
     const int64_t line = (first + o) * width + i;
     Value x[kMostShort];
     const int step = lines.reverse ? -width : width;

@@ -59,12 +59,10 @@ struct ScanJob {
     __device__ __forceinline__ void copy(Value* to, int k) const {
       cp_async<sizeof(T)>(to, at<Linear>(k));
     }
-    // The same of kVector neighbouring lines.
-    __device__ __forceinline__ Vector<T, kVector> vector(int k) const { return load_vector<T, kVector>(at<false>(k)); }
-    __device__ __forceinline__ Value value(const Vector<T, kVector>& v, int i, int k) const {
-      return source.value(v.words, i, position + k * step);
+    // Element k of line i of kVector neighbouring ones, given the words of all.
+    __device__ __forceinline__ Value value_of(const uint32_t (&words)[4], int i, int k) const {
+      return source.value(words, i, position + k * step);
     }
-    __device__ __forceinline__ void copy_vector(void* to, int k) const { cp_async(to, at<false>(k)); }
   };
   // Do the elements of kVector neighbouring lines begin at multiples of 16 bytes everywhere?
   bool in_vectors() const {

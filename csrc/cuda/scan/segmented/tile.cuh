@@ -117,7 +117,7 @@ struct SegmentTile {
   // Where rows of several lines are vectors a lane moves kVector neighbouring elements at once.
   static constexpr bool kMovesVectors = !Rows && Job::kVector > 1;
   static constexpr int kVector = Job::kVector, kVectors = R / kVector;  // of a lane's part
-  struct alignas(kVector * sizeof(Value) < 16 ? kVector * sizeof(Value) : 16) Values {
+  struct alignas(16) Values {
     Value x[kVector];
   };
   struct VectorShare {
@@ -146,19 +146,19 @@ struct SegmentTile {
       if constexpr (Job::kAsync) {
 #pragma unroll
         for (int k = 0; k < kVectors; k++) {
-          if (s.there(k)) reader.copy_vector(slots_of(s, k), k);
+          if (s.there(k)) cp_async(slots_of(s, k), reader.template at<false>(k));
           else *slots_of(s, k) = Values{};
         }
       } else {
-        decltype(reader.vector(0)) vectors[kVectors] = {};
+        uint32_t words[kVectors][4] = {};
 #pragma unroll
         for (int k = 0; k < kVectors; k++)
-          if (s.there(k)) vectors[k] = reader.vector(k);
+          if (s.there(k)) load_words<16>(words[k], reader.template at<false>(k));
 #pragma unroll
         for (int k = 0; k < kVectors; k++) {
           Values v;
 #pragma unroll
-          for (int i = 0; i < kVector; i++) v.x[i] = s.there(k) ? reader.value(vectors[k], i, k) : Value{};
+          for (int i = 0; i < kVector; i++) v.x[i] = s.there(k) ? reader.value_of(words[k], i, k) : Value{};
           *slots_of(s, k) = v;
         }
       }
