@@ -89,9 +89,10 @@ BUDGETS: dict[str, Budget] = {
     "recur_lines-Contiguous-carried": (256, {8: (80, 3), 16: (128, 2)}),
     "recur_lines-Strided": (256, {8: (64, 4), 16: (80, 3)}),
     "recur_lines-Strided-carried": (256, {8: (128, 2), 16: (128, 2)}),
-    "scan_segments": (256, {4: (80, 3), 8: (128, 2), 16: (128, 2)}),
-    "scan_segments-row": (256, {4: (64, 4), 8: (80, 3)}),
-    "scan_segments-log_add": (256, {4: (80, 3), 8: (208, 1)}),
+    "scan_segments": (128, {4: (128, 4), 8: (128, 4), 16: (168, 3)}),
+    "scan_segments-row": (128, {4: (128, 4), 8: (128, 4)}),
+    "scan_segments-log_add": (256, {4: (80, 3)}),
+    "scan_segments-log_add-wide": (128, {8: (208, 2)}),
     "list_windows": (256, {8: (32, 8)}),
     "segment_rows": (128, {4: (96, 5), 8: (128, 4)}),
     "segment_long_rows": (256, {4: (72, 3), 8: (128, 2)}),
@@ -227,6 +228,7 @@ INSTRUCTIONS = {
     "scan_segments": [*ASYNC_COPY, PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"BAR\.RED\.OR", r"SHFL\.IDX"],
     "scan_segments-row": [*ASYNC_COPY, PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"BAR\.RED\.OR", r"SHFL\.BFLY"],
     "scan_segments-log_add": [*ASYNC_COPY, PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"BAR\.RED\.OR"],
+    "scan_segments-log_add-wide": [*ASYNC_COPY, PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"BAR\.RED\.OR"],
     "list_windows": [r"VOTE"],
     "segment_rows": [VECTOR_LOAD, PUBLISH, r"SHFL\.BFLY", r"VOTE"],
     "segment_long_rows": [VECTOR_LOAD, PUBLISH, r"SHFL\.BFLY", r"VOTE"],
@@ -415,7 +417,7 @@ def kernel_name(kernel: str) -> str:
     if re.match(r"segment_(short_|tiny_)?lines<.*, 4>$", kernel):  # lines of a thread
         name += "-vectors"
     if "LogAdd<" in kernel:
-        return f"{name}-log_add"
+        return f"{name}-log_add{'-wide' if name == 'scan_segments' and 'LogAdd<double>' in kernel else ''}"
     if layout := re.match(r"recur_lines<(\w+)<\w+, (true|false)", kernel):
         return f"{name}-{layout[1]}{'-carried' if layout[2] == 'true' else ''}"
     if tile := re.match(r"multiply_(?:shallow_tile|tiles)<.*\b(?:Shallow)?TileShape<(\d+), (\d+),", kernel):

@@ -50,7 +50,8 @@ def cases_for(mutant: KernelMutant) -> list[cases.Case]:
         return [case for case in every if case.rung.number // 10 == number // 10]
     if source.startswith(cuda.MATMUL):
         every = [case for dtype in cases.MAIN_PRODUCT_DTYPES for case in cases.product_cases_of(dtype)]
-        return [case for case in every if case.rung.number // 10 == number // 10]
+        tens = (number or 120) // 10  # what has no number is the Hopper rung's
+        return [case for case in every if case.rung.number // 10 == tens]
     operator = next(operator for operator in (*OPERATORS, *SEGMENTS) if operator.name == mutant.function)
     dtypes = [dtype for dtype in (torch.float32, torch.bfloat16, torch.int64) if dtype in operator.dtypes]
     if source.startswith(cuda.SEGMENT):

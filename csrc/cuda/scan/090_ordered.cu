@@ -7,22 +7,43 @@
 // Needs:   7.5 and up.
 // See:     ordered/plan.cuh chooses the kernel; ordered/{rows,short_rows,columns,short_columns,long_columns}.cuh are
 //          the kernels, pairs.cuh has them take two lines at a time, pipeline.cuh is what a block does with its tiles,
-//          carry.cuh joins tiles; segmented/ is the same for packed segments.
+//          carry.cuh joins tiles; segmented/ is the same for packed segments, and for a few long
+//          lines side by side.
 #include "instances.h"
 #include "ladder.h"
+#include "segmented/few_lines.h"
 
 namespace torch_reductions::cuda::scan {
 
-void ordered(const ScanArgs& args, Context& context) {
-  if (args.segments.offsets != nullptr) {
-    switch (args.function) {
-      case Scan::cumsum: return scan_packed_sum(args, context);
-      case Scan::cumprod: return scan_packed_prod(args, context);
-      case Scan::logcumsumexp: return scan_packed_log_add(args, context);
-      case Scan::cummax:
-      case Scan::cummin: return scan_packed_extreme(args, context);
-    }
+namespace {
+
+// Is each line better one packed segment? The kernels of packed segments don't go on from what came before.
+bool are_packed(const ScanArgs& args) {
+  if (args.segments.offsets != nullptr) return true;
+  const bool goes_on = args.before != nullptr || args.totals != nullptr || args.front != 0;
+  const bool is_plain = !goes_on && args.results == args.length && args.input_dtype == args.dtype;
+  const bool lie_together = args.inner_stride == 1 && args.length_stride == args.inner && args.inner > 1;
+  if (!is_plain || !lie_together || args.mask.data != nullptr || args.function == Scan::logcumsumexp) return false;
+  const bool indexed = args.indices != nullptr, wide = size_of(args.dtype) == 8;
+  if (indexed && wide && args.length >= kLongWideLine) return true;
+  return (indexed || wide) && are_few_long_lines(args.outer, args.length, args.inner);
+}
+
+void scan_packed(ScanArgs args, Context& context) {
+  if (args.segments.offsets == nullptr) args.segments = whole_line(args.length);
+  switch (args.function) {
+    case Scan::cumsum: return scan_packed_sum(args, context);
+    case Scan::cumprod: return scan_packed_prod(args, context);
+    case Scan::logcumsumexp: return scan_packed_log_add(args, context);
+    case Scan::cummax:
+    case Scan::cummin: return scan_packed_extreme(args, context);
   }
+}
+
+}  // namespace
+
+void ordered(const ScanArgs& args, Context& context) {
+  if (are_packed(args)) return scan_packed(args, context);
   switch (args.function) {
     case Scan::cumsum: return scan_sum(args, context);
     case Scan::cumprod: return scan_prod(args, context);

@@ -286,6 +286,8 @@ PACKED_FORMS = ("s", "es", "rs", "ers", "b")
 # m: of a mask, of every density, packed, transposed, strided and broadcast in turn.
 MASKED_FORMS = ("m", "em", "im", "rm", "erm", "irm")
 MASKED_PACKED_FORMS = ("sm", "esm", "rsm", "ersm", "bm")
+# w: of int32 whose results are int64.
+WIDE_FORMS, WIDE_PACKED_FORMS = ("pw", "erw"), ("sw", "ersw", "rsmw")
 MASKED = (
     ("cumsum", torch.float32),
     ("cummin", torch.bfloat16),
@@ -322,7 +324,9 @@ PACKED_VIEWS = (
     ),
     # Side by side in whole vectors: a strip that is not full, few lines, rows apart from each other, joined lines.
     *(columns(1, 1500, 40), columns(2, 700, 8), View(2, 900, 32, 40_000, 40, 1), columns(40, 60, 64)),
+    *(View(2, 150, 33, 5400, 36, 1), View(1, 300, 34, 12_000, 40, 1)),  # of rows whose results are no whole vectors
 )
+WIDE_VIEWS = (rows(1, 9000), rows(2, 9000, 1), columns(1, 3000, 40), columns(3, 70, 33), columns(2, 2100, 64))
 # Many tiles, several of them a line; misaligned; columns of several kinds.
 MASKED_VIEWS = (
     *(rows(1, 40_000), rows(2, 9000, 1), rows(40, 33), columns(2, 700, 33), columns(1, 3000, 4, 1)),
@@ -624,10 +628,12 @@ def pair_cases_of(operator: Operator, dtype: torch.dtype) -> Iterator[Case]:
         yield from (case for case in scan_cases_of(operator, dtype, views, form) if case.rung.name == ORDERED)
 
 
-def packed_cases_of(operator: Operator, dtype: torch.dtype, views: Sequence[View] | None = None) -> Iterator[Case]:
+def packed_cases_of(
+    operator: Operator, dtype: torch.dtype, views: Sequence[View] | None = None, forms: Sequence[str] = ()
+) -> Iterator[Case]:
     """The ordered rung on packed segments: a form in turn on each of the views, every form on a few."""
     (rung,) = (rung for rung in operator.rungs(dtype, "cuda") if rung.name == ORDERED)
-    forms = PACKED_FORMS if operator.family == "scan" else PACKED_RECURRENCE_FORMS
+    forms = forms or (PACKED_FORMS if operator.family == "scan" else PACKED_RECURRENCE_FORMS)
     pairs = list(zip(PACKED_VIEWS if views is None else views, itertools.cycle(forms), strict=False))
     if views is None:
         pairs += itertools.product(PACKED_FORM_VIEWS, forms)
@@ -1264,6 +1270,16 @@ def other_cases() -> list[Case]:
             for dtype in operator.dtypes
             if dtype != torch.bool and (operator.name, dtype) not in PACKED
             for case in packed_cases_of(operator, dtype, [rows(1, 9000), columns(1, 3000, 4), columns(3, 70, 33)])
+        ]
+        + [
+            case
+            for operator in SCANS
+            if operator.name in ("cumsum", "cumprod")
+            for case in [
+                *(case for form in WIDE_FORMS for case in scan_cases_of(operator, torch.int32, WIDE_VIEWS, form)),
+                *packed_cases_of(operator, torch.int32, (*WIDE_VIEWS, columns(20, 32, 40)), WIDE_PACKED_FORMS),
+            ]
+            if case.rung.name == ORDERED
         ]
         + [
             case

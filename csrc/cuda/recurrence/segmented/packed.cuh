@@ -11,8 +11,15 @@ template <class T>
 struct RecurrenceJob {
   using Op = Linear<Native<T>>;
   using Value = typename Op::Value;
-  static constexpr bool kInitial = true, kAsync = sizeof(T) >= 4, kMasked = false, exclusive = false;
-  static constexpr int kVector = 1;  // elements of neighbouring lines that a lane moves at once
+  static constexpr bool kInitial = true, kMasked = false, exclusive = false;
+  // Steps of neighbouring lines that a lane moves at once: 16 bytes of values, so that lanes meet in no bank.
+  static constexpr int kVector = 16 / int(sizeof(Value));
+  template <int V>
+  static constexpr bool kCopies = V == 1 && sizeof(T) >= 4;  // several steps lie as gates and tokens
+  template <int V>
+  struct Loaded {
+    uint32_t gate[(V * sizeof(T) + 3) / 4], token[(V * sizeof(T) + 3) / 4];
+  };
 
   const char *gates, *tokens, *initial;
   char* output;
@@ -31,24 +38,40 @@ struct RecurrenceJob {
     return reverse ? length - 1 - position : position;
   }
 
+  // Do groups of kVector neighbouring lines lie as aligned vectors everywhere?
+  bool in_vectors() const {
+    constexpr int kBytes = kVector * sizeof(T);
+    const auto lie_so = [&](const char* data, const Strides& bytes) {
+      return bytes.inner == sizeof(T) && (bytes.outer | bytes.length | reinterpret_cast<intptr_t>(data)) % kBytes == 0;
+    };
+    return inner % kVector == 0 && lie_so(gates, gate_bytes) && lie_so(tokens, token_bytes) &&
+           reinterpret_cast<intptr_t>(output) % kBytes == 0;
+  }
+
   struct Reader {
     const char *gate, *token;
     int64_t gate_step, token_step;
     __device__ __forceinline__ bool linear() const {
       return gate_step == 32 * int(sizeof(T)) && token_step == 32 * int(sizeof(T));
     }
+    __device__ __forceinline__ void advance() { gate = opaque(gate + gate_step), token = opaque(token + token_step); }
     template <bool Linear>
-    __device__ __forceinline__ static const char* at(const char* from, int64_t step, int k) {
-      return from + (Linear ? k * 32 * int(sizeof(T)) : k * step);
+    __device__ __forceinline__ static const char* at(const char* from, int k) {
+      return Linear ? from + k * 32 * int(sizeof(T)) : from;
     }
-    template <bool Linear>
-    __device__ __forceinline__ Value value(int k) const {
-      return {load_native<T>(at<Linear>(gate, gate_step, k)), load_native<T>(at<Linear>(token, token_step, k))};
+    template <int V, bool Linear>
+    __device__ __forceinline__ void load(Loaded<V>& loaded, int k) const {
+      load_words<V * sizeof(T)>(loaded.gate, at<Linear>(gate, k));
+      load_words<V * sizeof(T)>(loaded.token, at<Linear>(token, k));
     }
-    template <bool Linear>
-    __device__ __forceinline__ void copy(Value* to, int k) const {
-      cp_async<sizeof(T)>(&to->gate, at<Linear>(gate, gate_step, k));
-      cp_async<sizeof(T)>(&to->token, at<Linear>(token, token_step, k));
+    template <int V, bool Linear>
+    __device__ __forceinline__ void copy(void* to, int k) const {
+      cp_async<sizeof(T)>(to, at<Linear>(gate, k));
+      cp_async<sizeof(T)>(static_cast<Native<T>*>(to) + 1, at<Linear>(token, k));
+    }
+    template <int V>
+    __device__ __forceinline__ Value value(const Loaded<V>& loaded, int i, int) const {
+      return {cuda::element<T>(loaded.gate, i), cuda::element<T>(loaded.token, i)};
     }
   };
   __device__ __forceinline__ Reader reader(int64_t outer, int64_t inner_index, int64_t position, int step) const {
@@ -63,9 +86,13 @@ struct RecurrenceJob {
     T* to;
     int64_t step;
     __device__ __forceinline__ bool linear() const { return step == 32; }
-    template <bool Linear>
-    __device__ __forceinline__ void put(Value v, int k) const {
-      to[Linear ? k * 32 : k * step] = narrowed<T>(v.token);
+    __device__ __forceinline__ void advance() { to = opaque(to + step); }
+    template <int V, bool Linear>
+    __device__ __forceinline__ void put(const Value (&v)[V], int k) const {
+      AlignedVector<T, V> states;
+#pragma unroll
+      for (int i = 0; i < V; i++) states.element[i] = narrowed<T>(v[i].token);
+      *reinterpret_cast<AlignedVector<T, V>*>(to + (Linear ? k * 32 : 0)) = states;
     }
   };
   __device__ __forceinline__ Writer writer(int64_t outer, int64_t inner_index, int64_t position, int step) const {

@@ -308,10 +308,14 @@ class Plan {
     if (width >= 64 && rounds(width / 2) < 1.6 * rounds(width)) width /= 2;
     ColumnConfig config = column_config<V, false>(width);
     if (config.log_height == 0) config = column_config<V, false>(min(groups, int64_t(256)));
-    // Where there are threads enough, one takes a column: none waits for a shorter run, or merges.
+    // Where there are threads enough, one takes a column: none waits for a shorter run, or merges. But long columns are
+    // read up to a tenth faster by a few threads each.
     if (groups >= sms_ * 1024 && (kArg<S> || args_.length <= int64_t(1) << kLogMaxRun<S, V>)) {
-      const int64_t across = kArg<S> ? 256 : 128;
-      config = {int(across), 0, kLogMaxRun<S, V>, unsigned(ceil_div(groups, across))};
+      config = {128, 0, kLogMaxRun<S, V>, unsigned(ceil_div(groups, 128))};
+      while (config.log_height < 3 && 256 << config.log_height <= kColumnThreads<S, V, false> &&
+             int64_t(256) << 2 * config.log_height <= args_.length)
+        config.log_height++;
+      return launch_columns<V, false>(config);
     }
     // Blocks so small that all of them run at once, as far as threads still read enough: while one merges its runs
     // others read, and none waits for a few. Where they are too many for that, long ones stay as they are.

@@ -1,6 +1,6 @@
 // The kernel for packed segments: blocks that take stretch after stretch.
 //
-// Local:   scan_segments (16 bytes): of values of 4 bytes, so that four blocks are resident, or three of several lines
+// Local:   scan_segments (8 bytes): of extremes of doubles, so that three blocks are resident
 #pragma once
 #include "../../primitives/shared.cuh"
 #include "alone.cuh"
@@ -118,7 +118,7 @@ struct SegmentBlock {
 };
 
 template <class Job, bool Rows>
-__global__ void __launch_bounds__(kSegmentThreads, kSegmentBlocks<typename Job::Op, Rows>)
+__global__ void __launch_bounds__(kSegmentThreads<typename Job::Op>, kSegmentBlocks<typename Job::Op>)
     scan_segments(const __grid_constant__ Job job, const __grid_constant__ Windows windows) {
   using Block = SegmentBlock<Job, Rows>;
   Block{job, windows, *reinterpret_cast<typename Block::Tile::Memory*>(memory)}.run();

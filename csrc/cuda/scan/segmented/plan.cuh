@@ -9,28 +9,29 @@ namespace torch_reductions::cuda::scan {
 // As many blocks as are resident take the stretches one after the other.
 template <class Job, bool Rows>
 void scan_stretches(const Job& job, const Windows& windows, Context& context) {
-  using Memory = SegmentMemory<typename Job::Op::Value, Rows>;
-  constexpr int kBytes = sizeof(Memory), kReservedBytes = 1024;  // of a block's shared memory, reserved by the system
-  static_assert(kBytes <= 64 * 1024, "what a block of 7.5 may have");
+  using Op = typename Job::Op;
+  using Memory = SegmentMemory<Op, Rows>;
+  constexpr int kReservedBytes = 1024;  // of a block's shared memory, by the system
+  static_assert(sizeof(Memory) <= 64 * 1024, "what a block of 7.5 may have");
+  const int bytes = int(Memory::bytes(windows.levels));
   list_stretches(windows, (Memory::kElements >> windows.log_lines) - Memory::R,
                  context.stream);  // a run stays free after them
-  const int by_memory = (shared_memory(context.device) + kReservedBytes) / (kBytes + kReservedBytes);
-  const int by_threads = kSegmentBlocks<typename Job::Op, Rows>;
-  const int64_t resident = int64_t(multiprocessors(context.device)) * (by_memory < by_threads ? by_memory : by_threads);
+  const int by_memory = (shared_memory(context.device) + kReservedBytes) / (bytes + kReservedBytes);
+  const int64_t resident = int64_t(multiprocessors(context.device)) * min(by_memory, kSegmentBlocks<Op>);
   const int64_t count = int64_t(windows.windows) * windows.strips;
-  launch(&scan_segments<Job, Rows>, count < resident ? count : resident, kSegmentThreads, kBytes, context.stream, job,
-         windows);
+  launch(&scan_segments<Job, Rows>, min(count, resident), kSegmentThreads<Op>, bytes, context.stream, job, windows);
 }
 
 // Job::join makes all lines one, and is false where they do not follow one another in memory: a window then holds many
 // short ones, whose segments end where they do.
 template <class Job>
 void run_segments(Job job, const Segments& segments, int64_t outer, int64_t inner, Context& context) {
-  using Value = typename Job::Op::Value;
+  using Op = typename Job::Op;
+  using Value = typename Op::Value;
   Windows windows{.segments = JoinedSegments(segments), .inner = inner, .reverse = job.reverse};
   while (windows.log_lines < kSegmentLogLines<Value, false> && int64_t(1) << windows.log_lines < inner)
     windows.log_lines++;
-  windows.log_window = log2_of(SegmentMemory<Value, false>::kTile) - windows.log_lines;
+  windows.log_window = log2_of(SegmentMemory<Op, false>::kTile) - windows.log_lines;
   const int64_t tiles = ceil_div(segments.length, int64_t(1) << windows.log_window);  // of a segment, at most
   if (tiles == 1 && JoinedSegments::may_join(segments, outer) && job.join(outer))
     windows.segments = JoinedSegments(segments, outer), outer = 1;
@@ -48,7 +49,7 @@ void run_segments(Job job, const Segments& segments, int64_t outer, int64_t inne
   if (windows.levels > 0)
     windows.tile_state = context.tile_state(windows.levels * count * windows.lines * kTaggedWords<Value>);
   windows.list = static_cast<Stretch*>(context.workspace(2 * count * sizeof(Stretch)));
-  if constexpr (sizeof(Value) <= 8 && kIsNone<typename Job::Op, LogAdd>)  // others do not pay for a kernel of their own
+  if constexpr (sizeof(Value) <= 8 && !kIsDear<Op>)  // others do not pay for a kernel of their own
     if (windows.log_lines == 0) return scan_stretches<Job, true>(job, windows, context);
   scan_stretches<Job, false>(job, windows, context);
 }

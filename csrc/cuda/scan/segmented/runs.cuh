@@ -15,7 +15,7 @@ struct RunsOfStretch {
   const Tile& tile;
   const Stretch& stretch = tile.stretch;
   const int log_lines = tile.log_lines(), column = tile.column(), first = threadIdx.x >> log_lines,
-            step = kSegmentThreads >> log_lines;
+            step = kSegmentThreads<Op> >> log_lines;
   const int log_group = 5 - log_lines, group = 1 << log_group;  // runs that a warp has of a line
 
   // ---------------------------------------------------------------- the segments, one per thread at a time
@@ -88,7 +88,7 @@ struct RunsOfStretch {
     const Memory& memory = tile.memory;
     int s = 0;  // the last segment before which there are at most r runs
 #pragma unroll
-    for (int d = kSegmentThreads / 2; d > 0; d /= 2)
+    for (int d = kSegmentThreads<Op> / 2; d > 0; d /= 2)
       if (memory.first_run[s + d] <= r) s += d;
     const auto segment = memory.segment[s];
     const unsigned number = r - memory.first_run[s], at = segment.begin + number * R;
@@ -191,12 +191,12 @@ struct RunsOfStretch {
     const int64_t all = segments();
     int carry = 0, end = tile.end();
 #pragma unroll 1
-    for (int64_t s = 0; s < all; s += kSegmentThreads) {
+    for (int64_t s = 0; s < all; s += kSegmentThreads<Op>) {
       if (s > 0) end = s + threadIdx.x < all ? end_of(s + threadIdx.x) : 0;
       const int runs = list(end, all - s, carry);
 #pragma unroll 1
       for (int from = 0; from < runs; from += step) scan_runs(from, runs, s == 0);
-      if (s + kSegmentThreads < all) __syncthreads();  // the next ones take the places of these
+      if (s + kSegmentThreads<Op> < all) __syncthreads();  // the next ones take the places of these
     }
   }
 

@@ -12,12 +12,18 @@ struct ScanJob {
   using Op = typename S::Op;
   using Value = typename S::Value;
   using T = typename S::Element;
+  using Result = typename ResultOf<S>::type;
   static constexpr bool kInitial = false;
-  static constexpr bool kAsync = std::is_same_v<T, Value> && sizeof(T) >= 4;  // are elements values as they are?
   static constexpr bool kMasked = true;
-  // Elements of neighbouring lines that a lane may move at once. Of what becomes values of 8 bytes it moves one: in
-  // shared memory several would lie in the banks of others. logcumsumexp of doubles waits for arithmetic alone.
-  static constexpr int kVector = sizeof(Value) == 4 || (kAsync && !kIsDear<Op>) ? 16 / int(sizeof(T)) : 1;
+  // Elements of neighbouring lines that a lane moves at once: 16 bytes of values, so that lanes meet in no bank.
+  // logcumsumexp of doubles waits for arithmetic alone.
+  static constexpr int kVector = kIsDear<Op> && sizeof(Value) == 8 ? 1 : 16 / int(sizeof(Value));
+  template <int V>
+  static constexpr bool kCopies = std::is_same_v<T, Value> && sizeof(T) >= 4;  // are elements values as they are?
+  template <int V>
+  struct Loaded {
+    uint32_t words[(V * sizeof(T) + 3) / 4];
+  };
 
   S source;
   Lines lines;
@@ -41,33 +47,38 @@ struct ScanJob {
     if (index >= 0) index = in_line + (reverse ? Index(lines.length) - Index(line_length.divisor) : 0);
   }
 
-  // Elements `step` positions apart; linear: 32 places apart in memory, so that the way there is a constant.
+  // Groups of V elements, `step` positions from one to the next; linear: 32 places of memory, so that the way there is a
+  // constant.
   struct Reader {
     const S& source;
     const char* from;
     int64_t position, step, bytes;
     __device__ __forceinline__ bool linear() const { return bytes == 32 * int(sizeof(T)); }
+    __device__ __forceinline__ void advance() { from = opaque(from + bytes); }
     template <bool Linear>
     __device__ __forceinline__ const char* at(int k) const {
-      return from + (Linear ? k * 32 * int(sizeof(T)) : k * bytes);
+      return Linear ? from + k * 32 * int(sizeof(T)) : from;
     }
-    template <bool Linear>
-    __device__ __forceinline__ Value value(int k) const {
-      return load_one(source, at<Linear>(k), position + k * step);
+    template <int V, bool Linear>
+    __device__ __forceinline__ void load(Loaded<V>& loaded, int k) const {
+      load_words<V * sizeof(T)>(loaded.words, at<Linear>(k));
     }
-    template <bool Linear>
-    __device__ __forceinline__ void copy(Value* to, int k) const {
-      cp_async<sizeof(T)>(to, at<Linear>(k));
+    template <int V, bool Linear>
+    __device__ __forceinline__ void copy(void* to, int k) const {
+      cp_async<V * sizeof(T)>(to, at<Linear>(k));
     }
-    // Element k of line i of kVector neighbouring ones, given the words of all.
-    __device__ __forceinline__ Value value_of(const uint32_t (&words)[4], int i, int k) const {
-      return source.value(words, i, position + k * step);
+    // Element i of group k.
+    template <int V>
+    __device__ __forceinline__ Value value(const Loaded<V>& loaded, int i, int k) const {
+      return source.value(loaded.words, i, position + k * step);
     }
   };
-  // Do the elements of kVector neighbouring lines begin at multiples of 16 bytes everywhere?
+  // Do groups of kVector neighbouring lines lie as aligned vectors everywhere?
   bool in_vectors() const {
+    const auto input = reinterpret_cast<intptr_t>(lines.input) | lines.outer_bytes | lines.length_bytes;
+    const auto output = reinterpret_cast<intptr_t>(lines.output);
     return !masked() && lines.inner_bytes == sizeof(T) && lines.inner % kVector == 0 &&
-           (lines.outer_bytes | lines.length_bytes) % 16 == 0 && is_aligned(lines.input) && is_aligned(lines.output);
+           input % (kVector * sizeof(T)) == 0 && output % (kVector * sizeof(Result)) == 0 && is_aligned(lines.indices);
   }
   __device__ __forceinline__ Reader reader(int64_t outer, int64_t inner, int64_t position, int step) const {
     const char* const from = lines.input + outer * lines.outer_bytes + inner * lines.inner_bytes +
@@ -90,26 +101,32 @@ struct ScanJob {
 
   struct Writer {
     const ScanJob& job;
-    T* to;
+    Result* to;
     int64_t* indices;
     int64_t step;
     __device__ __forceinline__ bool linear() const { return step == 32; }
-    template <bool Linear>
-    __device__ __forceinline__ void put(Value v, int k) const {
-      const int64_t at = Linear ? k * 32 : k * step;
-      to[at] = stored(job.source, v);
-      if constexpr (IsIndexed<Value>::value) indices[at] = from_the_front(job.lines, v.index);
+    __device__ __forceinline__ void advance() {
+      to = opaque(to + step);
+      if constexpr (IsIndexed<Value>::value) indices = opaque(indices + step);
     }
-    __device__ __forceinline__ void put_vector(const Value (&v)[kVector], int k) const {
-      AlignedVector<T, kVector> results;
+    template <int V, bool Linear>
+    __device__ __forceinline__ void put(const Value (&v)[V], int k) const {
+      const int at = Linear ? k * 32 : 0;
+      AlignedVector<Result, V> results;
 #pragma unroll
-      for (int i = 0; i < kVector; i++) results.element[i] = stored(job.source, v[i]);
-      *reinterpret_cast<AlignedVector<T, kVector>*>(to + k * step) = results;
+      for (int i = 0; i < V; i++) results.element[i] = result_of(job.source, v[i]);
+      *reinterpret_cast<AlignedVector<Result, V>*>(to + at) = results;
+      if constexpr (IsIndexed<Value>::value) {
+        AlignedVector<int64_t, V> places;
+#pragma unroll
+        for (int i = 0; i < V; i++) places.element[i] = from_the_front(job.lines, v[i].index);
+        *reinterpret_cast<AlignedVector<int64_t, V>*>(indices + at) = places;
+      }
     }
   };
   __device__ __forceinline__ Writer writer(int64_t outer, int64_t inner, int64_t position, int step) const {
     const int64_t at = (outer * lines.length + lines.element(position)) * lines.inner + inner;
-    return {*this, opaque(reinterpret_cast<T*>(lines.output) + at),
+    return {*this, opaque(reinterpret_cast<Result*>(lines.output) + at),
             IsIndexed<Value>::value ? opaque(lines.indices + at) : nullptr,
             (lines.reverse ? -step : step) * lines.inner};
   }
@@ -131,9 +148,8 @@ void scan_short_lines(const ScanJob<S>& job, const ScanArgs& args, Context& cont
   launch_thread_per_line(&scan_short_segments<S>, args.outer, context, job.source, job.lines, windows);
 }
 
-template <class T, class Op>
+template <class T, class Op, class S = Input<T, Op>>
 void scan_packed(const ScanArgs& args, Context& context) {
-  using S = Input<T, Op>;
   const int64_t size = sizeof(T);
   const ScanJob<S> job{{args.function == Scan::cummin ? kFlip<Native<T>> : 0, args.dtype == Dtype::int8 ? 128 : 0},
                        {static_cast<const char*>(args.input), static_cast<char*>(args.output), args.indices,

@@ -66,7 +66,7 @@ __global__ void __launch_bounds__(kShortThreads, kPackedBlocks<typename S::Op>)
                         const __grid_constant__ Windows windows, const __grid_constant__ FastDiv inner, int64_t count) {
   using Op = typename S::Op;
   using Value = typename S::Value;
-  using T = typename S::Element;
+  using Result = typename ResultOf<S>::type;
   const int length = int(lines.length);
   const uint32_t begins = begins_of_segments(windows, length);
   const int64_t line = int64_t(blockIdx.x) * kShortThreads + threadIdx.x;
@@ -80,7 +80,7 @@ __global__ void __launch_bounds__(kShortThreads, kPackedBlocks<typename S::Op>)
 
   const int64_t at = (o * lines.length + first) * lines.inner + i_of_outer,
                 row = lines.reverse ? -lines.inner : lines.inner;
-  T* to = reinterpret_cast<T*>(lines.output) + at;
+  Result* to = reinterpret_cast<Result*>(lines.output) + at;
   int64_t* index = IsIndexed<Value>::value ? lines.indices + at : nullptr;
   SegmentFolds<Op> folds;
   Value before = empty_value(source);
@@ -90,7 +90,7 @@ __global__ void __launch_bounds__(kShortThreads, kPackedBlocks<typename S::Op>)
     if (begins >> i & 1) folds.count = 0, before = empty_value(source);
     const Value fold = folds.append(x[i]), value = lines.exclusive ? before : fold;
     before = fold;
-    *to = stored(source, value);
+    *to = result_of(source, value);
     to = opaque(to + row);
     if constexpr (IsIndexed<Value>::value) {
       *index = from_the_front(lines, value.index);

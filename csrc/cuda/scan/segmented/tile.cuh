@@ -19,10 +19,11 @@ struct Work {
 // before it scanned; the next one is known.
 inline constexpr int kStretches = 2;
 
-template <class Value, bool Rows>
+template <class Op, bool Rows>
 struct SegmentMemory {
-  static constexpr int R = kSegmentRun<Value>, kWarps = kSegmentThreads / 32;
-  static constexpr int kTile = R * kSegmentThreads;         // elements
+  using Value = typename Op::Value;
+  static constexpr int R = kSegmentRun<Op>, kThreads = kSegmentThreads<Op>, kWarps = kThreads / 32;
+  static constexpr int kTile = R * kThreads;                // elements
   static constexpr int kElements = kTile + kTile / kWarps;  // a segment may reach beyond the window
   static constexpr int kLines = 1 << kSegmentLogLines<Value, Rows>;
 
@@ -31,17 +32,20 @@ struct SegmentMemory {
   union {
     Value total;  // of the thread's run, where a stretch is one tile
     int end;      // of the thread's segment, where it is several segments
-  } own[kStretches][kSegmentThreads];
-  Value node[kElements / R];                    // totals of whole runs [runs, lines]
-  Value group[kElements / (32 * R)][kLines];    // of as many runs as a warp has of a line
-  Value kept[kLaneRadix * kMaxLevels][kLines];  // [k]: the block of 2^k tiles before this one
+  } own[kStretches][kThreads];
+  Value node[kElements / R];                  // totals of whole runs [runs, lines]
+  Value group[kElements / (32 * R)][kLines];  // of as many runs as a warp has of a line
   Work work[kStretches + 1];
   struct {
     uint16_t begin, end;
-  } segment[kSegmentThreads];      // where they lie in the stretch
-  int first_run[kSegmentThreads];  // how many runs stand before each of them
+  } segment[kThreads];      // where they lie in the stretch
+  int first_run[kThreads];  // how many runs stand before each of them
   int end_of_warp[kWarps], runs_of_warp[kWarps];
   unsigned tag;
+  Value kept[kLaneRadix * kMaxLevels][kLines];  // [k]: the block of 2^k tiles before this one; of `levels` levels
+  static constexpr size_t bytes(int levels) {
+    return offsetof(SegmentMemory, kept) + levels * kLaneRadix * sizeof(Value[kLines]);
+  }
 };
 
 // Rows: a block has one line, so that 2^log_lines is a constant.
@@ -49,7 +53,7 @@ template <class Job, bool Rows>
 struct SegmentTile {
   using Op = typename Job::Op;
   using Value = typename Op::Value;
-  using Memory = SegmentMemory<Value, Rows>;
+  using Memory = SegmentMemory<Op, Rows>;
   static constexpr int R = Memory::R, kLogRun = log2_of(R), kPart = 32 * R;  // elements that a warp copies
   static constexpr int kLogWarps = log2_of(Memory::kWarps);
 
@@ -78,164 +82,146 @@ struct SegmentTile {
 
   // ---------------------------------------------------------------- in and out
 
-  // Of a part, each lane moves every 32nd element, in the order of memory: e is its first one, and they go `back` where
-  // memory runs against the scan.
+  // Of a part, each lane moves groups of V neighbouring elements, 32 * V apart, in the order of memory: e is its first
+  // one, and they go `back` where memory runs against the scan.
+  template <int V>
   struct Share {
     int e, back;
+    __device__ __forceinline__ bool there(int k, int count) const { return back * k * (32 * V) < count - e; }
   };
-  __device__ __forceinline__ Share share(int part) const {
+  template <int V>
+  __device__ __forceinline__ Share<V> share(int part) const {
     const int lane = threadIdx.x & 31, first = part * kPart;
-    return Rows && job.reverse ? Share{first + kPart - 1 - lane, -1} : Share{first + lane, 1};
+    if constexpr (Rows) return job.reverse ? Share<V>{first + kPart - 1 - lane, -1} : Share<V>{first + lane, 1};
+    else return {first + lane * V, 1};
   }
-  __device__ __forceinline__ Value* slot_of(const Share& s, int k) const {
-    return Rows ? &elements[slot(s.e)] + s.back * k * (32 + 32 / R) : &elements[slot(s.e + k * 32)];
+  // Where group k lies. Wide: of 32 lines, as many places behind the first group as a constant says.
+  template <bool Wide, int V>
+  __device__ __forceinline__ Value* slot_of(const Share<V>& s, int k) const {
+    if constexpr (Rows) return &elements[slot(s.e)] + s.back * k * (32 + 32 / R);
+    else if constexpr (Wide) return &elements[slot(s.e)] + k * 32 * V;
+    else return &elements[slot(s.e + k * 32 * V)];
   }
-  __device__ __forceinline__ int step_of(const Share& s) const { return s.back * (32 >> log_lines()); }
-  // move<Linear, N>(k, there): elements k .. k + N - 1 of this lane's share; there(k): is it there? Linear: of a row
-  // whose elements lie side by side all at once, else a few at a time.
-  template <class Accessor, class Move>
-  __device__ __forceinline__ void move_share(int count, const Share& s, const Accessor& accessor, Move move) const {
-    const auto there = [&](int k) { return s.e + s.back * k * 32 < count; };
+  // body(share, count, outer, inner, position, step) for this warp's parts of a stretch of `elements` elements, at least
+  // one; count: the elements that there are.
+  template <int V, class Body>
+  __device__ __forceinline__ void for_each_share(int elements, Body body) const {
+    const int warp = threadIdx.x >> 5, log = log_lines();
+#pragma unroll 1
+    for (int part = warp; part == warp || part * kPart < elements; part += Memory::kWarps) {
+      const Share<V> s = share<V>(part);
+      const int64_t inner = Rows ? 0 : (int64_t(work.strip) << log) + (s.e & ((1 << log) - 1));
+      body(s, inner < windows.inner ? stretch.length << log : 0, work.outer, inner, stretch.begin + (s.e >> log),
+           s.back * (32 * V >> log));
+    }
+  }
+  // move<Linear, Wide, N>(k, there): groups k .. k + N - 1 of a share; there(k): is it there? Linear: of a row whose
+  // elements lie side by side all at once, else a few at a time.
+  template <int V, class Accessor, class Move>
+  __device__ __forceinline__ void move_share(int count, const Share<V>& s, const Accessor& accessor, Move move) const {
+    const auto there = [&](int k) { return s.there(k, count); };
     if constexpr (Rows) {
       if (accessor.linear()) {
-        if ((s.e / kPart + 1) * kPart <= count) return move.template operator()<true, R>(0, [](int) { return true; });
-        return move.template operator()<true, R>(0, there);
+        if ((s.e / kPart + 1) * kPart <= count)
+          return move.template operator()<true, false, R>(0, [](int) { return true; });
+        return move.template operator()<true, false, R>(0, there);
       }
     }
-    constexpr int kFew = R < 8 ? R : 8;
+    constexpr int kGroups = R / V, kFew = kGroups < 8 ? kGroups : 8;
 #pragma unroll 1
-    for (int k = 0; k < R; k += kFew) move.template operator()<false, kFew>(k, there);
-  }
-  // body(part, count) for this warp's parts of a stretch of `elements` elements; it has at least one.
-  template <class Body>
-  __device__ __forceinline__ void for_each_part(int elements, Body body) const {
-    const int count = exists ? stretch.length << log_lines() : 0, warp = threadIdx.x >> 5;
-#pragma unroll 1
-    for (int part = warp; part == warp || part * kPart < elements; part += Memory::kWarps) body(part, count);
+    for (int k = 0; k < kGroups; k += kFew) {
+      if (!Rows && log_lines() == 5) move.template operator()<false, true, kFew>(k, there);
+      else move.template operator()<false, false, kFew>(k, there);
+    }
   }
 
-  // Where rows of several lines are vectors a lane moves kVector neighbouring elements at once.
+  // Where rows of several lines are vectors a lane moves kVector neighbouring elements at once, whose values are one.
   static constexpr bool kMovesVectors = !Rows && Job::kVector > 1;
-  static constexpr int kVector = Job::kVector, kVectors = R / kVector;  // of a lane's part
-  struct alignas(16) Values {
-    Value x[kVector];
+  template <int V>
+  struct alignas(V * sizeof(Value)) Group {
+    Value x[V];
   };
-  struct VectorShare {
-    int e, count;  // its first element; elements of the stretch
-    int64_t inner, position;
-    int step;  // positions from a vector to the next
-    __device__ __forceinline__ bool there(int k) const { return e + k * 32 * kVector < count; }
-  };
-  __device__ __forceinline__ Values* slots_of(const VectorShare& s, int k) const {
-    return reinterpret_cast<Values*>(&elements[slot(s.e + k * 32 * kVector)]);
-  }
-  // body(share) for this warp's parts.
-  template <class Body>
-  __device__ __forceinline__ void for_each_vector_share(int elements, Body body) const {
-    const int log = log_lines(), lane = threadIdx.x & 31;
-    for_each_part(elements, [&](int part, int) {
-      const int e = part * kPart + lane * kVector;
-      const int64_t inner = (int64_t(work.strip) << log) + (e & ((1 << log) - 1));
-      body(VectorShare{e, inner < windows.inner ? stretch.length << log : 0, inner, stretch.begin + (e >> log),
-                       (32 * kVector) >> log});
-    });
-  }
-  __device__ __forceinline__ void issue_vectors(int elements) const {
-    for_each_vector_share(elements, [&](const VectorShare& s) {
-      const auto reader = job.reader(work.outer, s.inner, s.position, s.step);
-      if constexpr (Job::kAsync) {
-#pragma unroll
-        for (int k = 0; k < kVectors; k++) {
-          if (s.there(k)) cp_async(slots_of(s, k), reader.template at<false>(k));
-          else *slots_of(s, k) = Values{};
-        }
-      } else {
-        uint32_t words[kVectors][4] = {};
-#pragma unroll
-        for (int k = 0; k < kVectors; k++)
-          if (s.there(k)) load_words<16>(words[k], reader.template at<false>(k));
-#pragma unroll
-        for (int k = 0; k < kVectors; k++) {
-          Values v;
-#pragma unroll
-          for (int i = 0; i < kVector; i++) v.x[i] = s.there(k) ? reader.value_of(words[k], i, k) : Value{};
-          *slots_of(s, k) = v;
-        }
-      }
-    });
-  }
-  __device__ __forceinline__ void store_vectors() const {
-    for_each_vector_share(stretch.length << log_lines(), [&](const VectorShare& s) {
-      const auto writer = job.writer(work.outer, s.inner, s.position, s.step);
-#pragma unroll
-      for (int k = 0; k < kVectors; k++)
-        if (s.there(k)) writer.put_vector(slots_of(s, k)->x, k);
-    });
-  }
 
   // Missing elements are zero, and enter no result. After several segments there is a run of zeros.
-  __device__ __forceinline__ void issue_load() const {
+  template <int V>
+  __device__ __forceinline__ void issue_groups() const {
     const int elements = (stretch.length + (stretch.alone() ? 0 : R)) << log_lines();
-    if constexpr (kMovesVectors)
-      if (windows.in_vectors) return issue_vectors(elements);
-    for_each_part(elements, [&](int part, int count) {
-      const Share s = share(part);
-      const auto reader = job.reader(work.outer, inner(), stretch.begin + (s.e >> log_lines()), step_of(s));
-      move_share(count, s, reader, [&]<bool Linear, int N>(int k, auto there) {
-        if constexpr (Job::kAsync) {
+    for_each_share<V>(elements, [&](const Share<V>& s, int count, auto... at) {
+      auto reader = job.reader(at...);
+      move_share(count, s, reader, [&]<bool Linear, bool Wide, int N>(int from, auto there) {
+        const auto group = [&](int k) { return reinterpret_cast<Group<V>*>(slot_of<Wide>(s, k)); };
+        [[maybe_unused]] typename Job::template Loaded<V> loaded[N] = {};
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+          const int k = from + i;
+          if constexpr (Job::template kCopies<V>) {
+            if (there(k)) reader.template copy<V, Linear>(group(k), k);
+            else *group(k) = {};
+          } else if (there(k)) reader.template load<V, Linear>(loaded[i], k);
+          if constexpr (!Linear) reader.advance();
+        }
+        if constexpr (!Job::template kCopies<V>) {
 #pragma unroll
           for (int i = 0; i < N; i++) {
-            if (there(k + i)) reader.template copy<Linear>(slot_of(s, k + i), k + i);
-            else *slot_of(s, k + i) = Value{};
-          }
-        } else {
-          Value x[N];
+            Group<V> values;
 #pragma unroll
-          for (int i = 0; i < N; i++) {
-            x[i] = Value{};
-            if (there(k + i)) x[i] = reader.template value<Linear>(k + i);
+            for (int j = 0; j < V; j++) values.x[j] = reader.value(loaded[i], j, from + i);
+            *group(from + i) = values;
           }
-#pragma unroll
-          for (int i = 0; i < N; i++) *slot_of(s, k + i) = x[i];
         }
       });
     });
+  }
+  __device__ __forceinline__ void issue_load() const {
+    if constexpr (kMovesVectors)
+      if (windows.in_vectors) return issue_groups<Job::kVector>();
+    issue_groups<1>();
   }
   // Hides masked elements, by the lane that copied them, whose copies are complete.
   __device__ __forceinline__ void hide() const {
     if constexpr (Job::kMasked) {
       if (!job.masked()) return;
-      for_each_part(stretch.length << log_lines(), [&](int part, int count) {
-        const Share s = share(part);
-        const auto shown = job.shown(work.outer, inner(), stretch.begin + (s.e >> log_lines()), step_of(s));
+      for_each_share<1>(stretch.length << log_lines(), [&](const Share<1>& s, int count, auto... at) {
+        const auto shown = job.shown(at...);
         unsigned hidden = 0;
 #pragma unroll 4
         for (int k = 0; k < R; k++)
-          if (s.e + s.back * k * 32 < count) hidden |= unsigned(shown.hides(k)) << k;
-        for (; hidden != 0; hidden &= hidden - 1) *slot_of(s, __ffs(int(hidden)) - 1) = job.hidden();
+          if (s.there(k, count)) hidden |= unsigned(shown.hides(k)) << k;
+        for (; hidden != 0; hidden &= hidden - 1) *slot_of<false>(s, __ffs(int(hidden)) - 1) = job.hidden();
       });
     }
   }
   // The indices of joined lines.
-  __device__ __forceinline__ void move_in_front(const Share& s, int count) const {
+  template <int V>
+  __device__ __forceinline__ void move_in_front(const Share<V>& s, int count) const {
 #pragma unroll 1
-    for (int k = 0; k < R; k++)
-      if (s.e + s.back * k * 32 < count) job.move_in_front(slot_of(s, k)->index);
+    for (int k = 0; k < R / V; k++)
+      if (s.there(k, count))
+#pragma unroll
+        for (int j = 0; j < V; j++) job.move_in_front(slot_of<false>(s, k)[j].index);
+  }
+  template <int V>
+  __device__ __forceinline__ void store_groups() const {
+    for_each_share<V>(stretch.length << log_lines(), [&](const Share<V>& s, int count, auto... at) {
+      if constexpr (IsIndexed<Value>::value)
+        if (job.joined) move_in_front(s, count);
+      auto writer = job.writer(at...);
+      move_share(count, s, writer, [&]<bool Linear, bool Wide, int N>(int from, auto there) {
+#pragma unroll
+        for (int k = from; k < from + N; k++) {
+          if (there(k)) {
+            const Group<V> values = *reinterpret_cast<const Group<V>*>(slot_of<Wide>(s, k));
+            writer.template put<V, Linear>(values.x, k);
+          }
+          if constexpr (!Linear) writer.advance();
+        }
+      });
+    });
   }
   __device__ __forceinline__ void store() const {
     if constexpr (kMovesVectors)
-      if (windows.in_vectors) return store_vectors();
-    for_each_part(stretch.length << log_lines(), [&](int part, int count) {
-      const Share s = share(part);
-      if constexpr (IsIndexed<Value>::value)
-        if (job.joined) move_in_front(s, count);
-      const auto writer = job.writer(work.outer, inner(), stretch.begin + (s.e >> log_lines()), step_of(s));
-      move_share(count, s, writer, [&]<bool Linear, int N>(int k, auto there) {
-#pragma unroll
-        for (int i = 0; i < N; i++)
-          if (there(k + i)) writer.template put<Linear>(*slot_of(s, k + i), k + i);
-      });
-    });
+      if (windows.in_vectors) return store_groups<Job::kVector>();
+    store_groups<1>();
   }
 
   // ---------------------------------------------------------------- a run

@@ -13,20 +13,22 @@
 
 namespace torch_reductions::cuda::scan {
 
-inline constexpr int kSegmentThreads = 256;
-template <class Value>
-inline constexpr int kSegmentRun = 64 / int(sizeof(Value));  // elements that a thread scans
+// Few threads with long runs: what each has to find out it then finds out for many elements. But where to combine is
+// dear, shorter ones, which leave fewer threads without work where segments are short.
+template <class Op>
+inline constexpr int kSegmentThreads = kIsDear<Op> && sizeof(typename Op::Value) == 4 ? 256 : 128;
+template <class Op>  // elements that a thread scans: 16 KB of values are a tile
+inline constexpr int kSegmentRun = (16 << 10) / (kSegmentThreads<Op> * int(sizeof(typename Op::Value)));
 // Lines of a block, at most: the logarithm.
 template <class Value, bool Rows>
 inline constexpr int kSegmentLogLines = Rows                  ? 0
                                         : sizeof(Value) == 16 ? 2
                                                               : 5;
-// Blocks that a multiprocessor holds. Several lines take more registers than one; LogAdd needs some for itself.
-template <class Op, bool Rows, class Value = typename Op::Value>
-inline constexpr int kSegmentBlocks = sizeof(Value) == 4     ? (Rows ? 4 : 3)
-                                      : !kIsNone<Op, LogAdd> ? 1
-                                      : sizeof(Value) == 8   ? (Rows ? 3 : 2)
-                                                             : 2;
+// Blocks that a multiprocessor holds.
+template <class Op>
+inline constexpr int kSegmentBlocks = kIsDear<Op>                        ? (sizeof(typename Op::Value) == 4 ? 3 : 2)
+                                      : sizeof(typename Op::Value) == 16 ? 3
+                                                                         : 4;
 
 // Neighbouring positions that a block scans at a time, of whole segments, except for a tile at either end.
 struct alignas(16) Stretch {
