@@ -24,6 +24,10 @@ inline constexpr int kRun = kIsDear<Op>                                  ? kDear
                             : sizeof(Value) <= 4 || IsPair<Value>::value ? 32
                             : sizeof(Value) == 8                         ? 16
                                                                          : 8;
+// Of extremes with an index, runs that fewer threads scan, each of which then finds out for more elements what it has to.
+inline constexpr int kLongRun = 32;
+template <class Op>
+inline constexpr bool kLengthens = IsIndexed<typename Op::Value>::value && sizeof(typename Op::Value) == 8;
 
 // Blocks that a multiprocessor holds.
 template <class Op, int Width, class Value = typename Op::Value>
@@ -58,7 +62,7 @@ struct ColumnConfig {
 
 // A tile: a strip of lines, and of each the runs of its threads. Width > 0: kind `rows` with this compile-time number
 // of lines per strip, fewer than 2^31 lines in all, and 32-bit byte offsets within a run. 0: any layout.
-template <class S, int Width>
+template <class S, int RunLength, int Width>
 struct ColumnTiles {
   using Op = typename S::Op;
   using Value = typename S::Value;
@@ -67,7 +71,7 @@ struct ColumnTiles {
   static constexpr bool Wide = Width > 0;
   static constexpr int kLines = Wide ? Width : 32;        // of a strip, at most
   using Offset = std::conditional_t<Wide, int, int64_t>;  // in bytes, from a row of the run to another
-  static constexpr int Run = kRun<Op>, Parts = Run / kPart, Warps = 1 << kLogColumnWarps;
+  static constexpr int Run = RunLength, Parts = Run / kPart, Warps = 1 << kLogColumnWarps;
 
   const S& source;
   const Lines& lines;
@@ -507,12 +511,12 @@ struct ColumnTiles {
   }
 };
 
-template <class S, int Width>
+template <class S, int Run, int Width>
 __global__ void __launch_bounds__(kColumnThreads, kColumnBlocks<typename S::Op, Width>)
     scan_columns(const __grid_constant__ S source, const __grid_constant__ Lines lines,
                  const __grid_constant__ ColumnConfig config, int64_t count, unsigned work,
                  const __grid_constant__ Carry<kLaneRadix> carry) {
-  using Tiles = ColumnTiles<S, Width>;
+  using Tiles = ColumnTiles<S, Run, Width>;
   __shared__ typename S::Value warp_totals[kBuffers][Tiles::Warps][Tiles::kLines];
   __shared__ typename S::Value kept[kLaneRadix * kMaxLevels][Tiles::kLines];
   Tiles tiles{source, lines, config, carry, count, reinterpret_cast<char*>(memory), warp_totals, kept};

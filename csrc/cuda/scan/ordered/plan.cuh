@@ -73,6 +73,8 @@ class ScanPlan {
 
  private:
   static constexpr int64_t kThreadsAtWork = 512;  // of a multiprocessor
+  // Where runs are long: the elements of a line, and of a multiprocessor; the lines, of float32.
+  static constexpr int64_t kLongColumn = 1024, kManyElements = 16 << 10, kFewFloats = 256;
   static constexpr int kRowRun = kVectors<S> * S::E;
   static constexpr int kNearBytes = 48;                          // of lines side by side
   static constexpr int kMostOddRow = 127, kOddBytes = 1024;      // of rows that are no whole vectors
@@ -170,7 +172,14 @@ class ScanPlan {
     } else if (in_vectors && config.lines == 32 && (inner % 32 == 0 || args_.outer == 1)) {
       config.kind = ColumnConfig::rows;
     }
-    const int64_t run = kRun<Op>, of_warp = run * config.runs();
+    // Halves are wide in long runs alone, float32 in short ones, which it has anyway where lines are many.
+    constexpr bool kShortFloats = std::is_same_v<T, float>;
+    constexpr int kWideRun = kLengthens<Op> && sizeof(T) < 4 ? kLongRun : kRun<Op>;
+    const bool may_be_wide = kWide && config.kind == ColumnConfig::rows && is_near && config.lines == 32;
+    const bool is_long = kLengthens<Op> && args_.length >= kLongColumn &&
+                         count * args_.length >= kManyElements * sms_ &&
+                         !(kShortFloats && (may_be_wide || count > kFewFloats));
+    const int64_t run = is_long ? kLongRun : kRun<Op>, of_warp = run * config.runs();
     config.row_bytes = config.lines * int(size);
     config.run_bytes = bytes_of_run(int(run), config.lines, int(size));
     config.outer_bytes = lines_.outer_bytes;
@@ -197,17 +206,17 @@ class ScanPlan {
     if (tiles == 1 && config.log_warps == log_block) warps = max(ceil_div(args_.results, of_warp), int64_t(1));
     config.groups = FastDiv(groups);
     config.inner = FastDiv(inner);
-    auto kernel = &scan_columns<S, 0>;
+    auto kernel = &scan_columns<S, kRun<Op>, 0>;
+    if constexpr (kLengthens<Op>)
+      if (is_long) kernel = &scan_columns<S, kLongRun, 0>;
     int resident = kColumnBlocks<Op, 0>;
     const auto take = [&]<int Width>(std::integral_constant<int, Width>) {
-      kernel = &scan_columns<S, Width>, resident = kColumnBlocks<Op, Width>;
+      kernel = &scan_columns<S, kWideRun, Width>, resident = kColumnBlocks<Op, Width>;
     };
-    if (config.kind == ColumnConfig::rows && is_near) {
-      if constexpr (kWide)
-        if (config.lines == 32) take(std::integral_constant<int, 32>());
-      if constexpr (kNarrow)
-        if (config.lines == 16) take(std::integral_constant<int, 16>());
-    }
+    if constexpr (kWide)
+      if (may_be_wide && run == kWideRun) take(std::integral_constant<int, 32>());
+    if constexpr (kNarrow)
+      if (config.kind == ColumnConfig::rows && is_near && config.lines == 16) take(std::integral_constant<int, 16>());
     start(kernel, resident * kColumnThreads, groups * tiles, unsigned(32 * warps),
           int(warps) * config.runs() * config.run_bytes, 0, carry<kLaneRadix>(tiles, count), config, count);
   }
@@ -218,8 +227,8 @@ class ScanPlan {
     return Carry<Radix>::levels_of(more_tiles) == Carry<Radix>::levels_of(tiles);
   }
 
-  // Do the offsets of a run's rows from the first one fit in 32 bits?
-  static bool are_near(int64_t row_bytes) { return row_bytes <= INT32_MAX / kRun<Op>; }
+  // Do the offsets of a run's rows from the first one fit in 32 bits? No run is longer than kLongRun.
+  static bool are_near(int64_t row_bytes) { return row_bytes <= INT32_MAX / kLongRun; }
 
   // Do the buffers of tiles of tile_bytes, and the bytes beside them, fit? Shared memory also holds the totals of warps
   // and the like.
