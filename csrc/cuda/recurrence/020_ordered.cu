@@ -7,18 +7,19 @@
 // Needs:   7.5 and up.
 // See:     ordered/lines.cuh, the kernel, and ordered/layouts.cuh, how it reads and stores; ordered/short_rows.cuh and
 //          ordered/short_columns.cuh, of short lines; segmented/packed.cuh and scan/segmented/block.cuh, of packed
-//          segments and of a few long lines side by side; Blelloch, Prefix Sums and Their Applications, 1990, section 1.4; Martin and Cundy, Parallelizing
-//          Linear Recurrent Neural Nets over Sequence Length, 2018.
+//          segments and of a few long lines side by side; Blelloch, Prefix Sums and Their Applications, 1990, section
+//          1.4; Martin and Cundy, Parallelizing Linear Recurrent Neural Nets over Sequence Length, 2018.
 #include "../scan/segmented/few_lines.h"
 #include "instances.h"
 #include "ladder.h"
 
 namespace torch_reductions::cuda::recurrence {
-
 namespace {
 
-// Is each line better one packed segment? The kernel of packed segments doesn't go on from what came before.
+// Is a line several segments, or better one packed segment? The kernel of packed segments doesn't go on from what came
+// before.
 bool are_packed(const RecurrenceArgs& args) {
+  if (args.segments.count > 1) return true;
   const bool goes_on = args.before_gates != nullptr || args.total_gates != nullptr;
   const auto lie_together = [&](const Strides& s) { return s.inner == 1 && s.length == args.inner; };
   return !goes_on && size_of(args.dtype) < 8 && args.inner > 1 && lie_together(args.gate_strides) &&
@@ -28,10 +29,9 @@ bool are_packed(const RecurrenceArgs& args) {
 }  // namespace
 
 void ordered(const RecurrenceArgs& args, Context& context) {
-  if (args.segments.offsets != nullptr) recur_packed_linear(args, context);
-  else if (are_packed(args)) {
+  if (are_packed(args)) {
     RecurrenceArgs packed = args;
-    packed.segments = scan::whole_line(args.length);
+    if (args.segments.count <= 1) packed.segments = scan::whole_line(args.length);
     recur_packed_linear(packed, context);
   } else if (!recur_short(args, context)) recur_linear(args, context);
 }

@@ -14,12 +14,12 @@
 #include "segmented/few_lines.h"
 
 namespace torch_reductions::cuda::scan {
-
 namespace {
 
-// Is each line better one packed segment? The kernels of packed segments don't go on from what came before.
+// Is a line several segments, or better one packed segment? The kernels of packed segments don't go on from what came
+// before.
 bool are_packed(const ScanArgs& args) {
-  if (args.segments.offsets != nullptr) return true;
+  if (args.segments.count > 1) return true;
   const bool goes_on = args.before != nullptr || args.totals != nullptr || args.front != 0;
   const bool is_plain = !goes_on && args.results == args.length && args.input_dtype == args.dtype;
   const bool lie_together = args.inner_stride == 1 && args.length_stride == args.inner && args.inner > 1;
@@ -30,7 +30,7 @@ bool are_packed(const ScanArgs& args) {
 }
 
 void scan_packed(ScanArgs args, Context& context) {
-  if (args.segments.offsets == nullptr) args.segments = whole_line(args.length);
+  if (args.segments.count <= 1) args.segments = whole_line(args.length);
   switch (args.function) {
     case Scan::cumsum: return scan_packed_sum(args, context);
     case Scan::cumprod: return scan_packed_prod(args, context);
