@@ -21,9 +21,9 @@ namespace {
 bool are_packed(const RecurrenceArgs& args) {
   if (args.segments.count > 1) return true;
   const bool goes_on = args.before_gates != nullptr || args.total_gates != nullptr;
-  const auto lie_together = [&](const Strides& s) { return s.inner == 1 && s.length == args.inner; };
-  return !goes_on && size_of(args.dtype) < 8 && args.inner > 1 && lie_together(args.gate_strides) &&
-         lie_together(args.token_strides) && scan::are_few_long_lines(args.outer, args.length, args.inner);
+  const auto together = [&](const Strides& s) { return s.inner == 1 && s.length == args.inner; };
+  return !goes_on && size_of(args.dtype) < 8 && together(args.gate_strides) && together(args.token_strides) &&
+         scan::are_few_long_lines(args.outer, args.length, args.inner, false);
 }
 
 }  // namespace

@@ -22,11 +22,10 @@ bool are_packed(const ScanArgs& args) {
   if (args.segments.count > 1) return true;
   const bool goes_on = args.before != nullptr || args.totals != nullptr || args.front != 0;
   const bool is_plain = !goes_on && args.results == args.length && args.input_dtype == args.dtype;
-  const bool lie_together = args.inner_stride == 1 && args.length_stride == args.inner && args.inner > 1;
-  if (!is_plain || !lie_together || args.mask.data != nullptr || args.function == Scan::logcumsumexp) return false;
+  const bool together = args.inner_stride == 1 && args.length_stride == args.inner;
+  if (!is_plain || !together || args.mask.data != nullptr || args.function == Scan::logcumsumexp) return false;
   const bool indexed = args.indices != nullptr, wide = size_of(args.dtype) == 8;
-  if (indexed && wide && args.length >= kLongWideLine) return true;
-  return (indexed || wide) && are_few_long_lines(args.outer, args.length, args.inner);
+  return (indexed || wide) && are_few_long_lines(args.outer, args.length, args.inner, indexed && wide);
 }
 
 void scan_packed(ScanArgs args, Context& context) {

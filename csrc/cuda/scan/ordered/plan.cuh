@@ -73,6 +73,8 @@ class ScanPlan {
 
  private:
   static constexpr int64_t kThreadsAtWork = 512;  // of a multiprocessor
+  // Halves are wide in long runs alone, float32 in short ones, which it has anyway where lines are many.
+  static constexpr int kWideRun = kLengthens<Op> && sizeof(T) < 4 ? kLongRun : kRun<Op>;
   // Where runs are long: the elements of a line, and of a multiprocessor; the lines, of float32.
   static constexpr int64_t kLongColumn = 1024, kManyElements = 16 << 10, kFewFloats = 256;
   static constexpr int kRowRun = kVectors<S> * S::E;
@@ -172,9 +174,7 @@ class ScanPlan {
     } else if (in_vectors && config.lines == 32 && (inner % 32 == 0 || args_.outer == 1)) {
       config.kind = ColumnConfig::rows;
     }
-    // Halves are wide in long runs alone, float32 in short ones, which it has anyway where lines are many.
     constexpr bool kShortFloats = std::is_same_v<T, float>;
-    constexpr int kWideRun = kLengthens<Op> && sizeof(T) < 4 ? kLongRun : kRun<Op>;
     const bool may_be_wide = kWide && config.kind == ColumnConfig::rows && is_near && config.lines == 32;
     const bool is_long = kLengthens<Op> && args_.length >= kLongColumn &&
                          count * args_.length >= kManyElements * sms_ &&
@@ -227,8 +227,8 @@ class ScanPlan {
     return Carry<Radix>::levels_of(more_tiles) == Carry<Radix>::levels_of(tiles);
   }
 
-  // Do the offsets of a run's rows from the first one fit in 32 bits? No run is longer than kLongRun.
-  static bool are_near(int64_t row_bytes) { return row_bytes <= INT32_MAX / kLongRun; }
+  // Do the offsets of a run's rows from the first one fit in 32 bits, where that counts?
+  static bool are_near(int64_t row_bytes) { return row_bytes <= INT32_MAX / kWideRun; }
 
   // Do the buffers of tiles of tile_bytes, and the bytes beside them, fit? Shared memory also holds the totals of warps
   // and the like.

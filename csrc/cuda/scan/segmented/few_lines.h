@@ -1,13 +1,16 @@
-// Lines of which each is better scanned as one packed segment: of values of 8 bytes and more, so few side by side that
-// the kernels of lines have little of a row at a time. Measured on an H200; the order is the same.
+// Lines of which each is better scanned as one packed segment: of values of 8 bytes, so few side by side that the
+// kernels of lines have little of a row at a time; of 16 bytes, long ones. Measured on an H200; the order is the same.
 #pragma once
 #include "../../../common/segments.h"
 
 namespace torch_reductions::cuda::scan {
 
-inline constexpr int64_t kLongLine = 4000, kLongWideLine = 10000;  // the latter: of values of 16 bytes, however many
+inline constexpr int64_t kLongLine = 4000, kLongWideLine = 10000;
 
-inline bool are_few_long_lines(int64_t outer, int64_t length, int64_t inner) {
+// wide: of values of 16 bytes. Longer lines would have too many tiles.
+inline bool are_few_long_lines(int64_t outer, int64_t length, int64_t inner, bool wide) {
+  if (length > INT32_MAX || inner == 1) return false;
+  if (wide && length >= kLongWideLine) return true;
   return length >= kLongLine && inner <= (outer * length * inner < 1 << 22 ? 3 : 4);
 }
 

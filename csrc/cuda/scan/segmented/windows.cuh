@@ -13,8 +13,8 @@
 
 namespace torch_reductions::cuda::scan {
 
-// Few threads with long runs: what each has to find out it then finds out for many elements. But where to combine is
-// dear, shorter ones, which leave fewer threads without work where segments are short.
+// Few threads with long runs: what each has to find out it then finds out for many elements. But LogAdd of floats, which
+// is dear, has shorter ones, which leave fewer threads without work where segments are short.
 template <class Op>
 inline constexpr int kSegmentThreads = kIsDear<Op> && sizeof(typename Op::Value) == 4 ? 256 : 128;
 template <class Op>  // elements that a thread scans: 16 KB of values are a tile
@@ -52,7 +52,7 @@ struct Windows {
   int64_t inner, lines;  // of all outers
   bool reverse;
   bool in_vectors;                    // are elements and results of neighbouring lines whole vectors?
-  int log_lines, log_window, levels;  // of totals; 0: there is one window
+  int log_lines, log_window, levels;  // of totals; 0: no segment has several tiles
   unsigned windows, strips, strips_of_outer;
 
   // Where segment s begins, counted in the order of the scan; whatever the offsets are, all elements belong to
