@@ -33,9 +33,10 @@ inline constexpr int kScanFunctions = 5;
 // `length` elements there are `length` results, or length + 1 where exclusive and with the initial element. In a
 // reverse scan elements and results are counted from the end. outer, results and inner are never 0; length may be, with
 // one result.
-//   input_dtype, dtype: of the input and of the output: the same, and not bool. On the CPU cumsum and cumprod of integers
-//   and bool read any of these where int64 is written; `ordered` on CUDA int32, of whole lines where inner is 1 or at
-//   least 32. logcumsumexp takes no integer. cumsum, cumprod and logcumsumexp accumulate in Accumulator<T>
+//   input_dtype, dtype: of the input and of the output: the same, and not bool. On the CPU cumsum and cumprod of
+//   integers and bool read any of these where int64 is written; `ordered` on CUDA int32, of whole lines where inner is 1
+//   or at least 32, of segments in sums alone. logcumsumexp takes no integer. cumsum, cumprod and logcumsumexp
+//   accumulate in Accumulator<T>
 //   indices: of cummax and cummin, as large as the output: where in the line, from the front, the extreme stands; of
 //   the last one on ties and among NaN; -1 for Fold(0)
 //   segments: packed along the length, each scanned alone; without offsets there are none. Then results == length.

@@ -181,8 +181,9 @@ Results scan(Call call, const Results* out = nullptr, Carried* carried = nullptr
                       types.scanned == types.result &&
                       (kDevice == kCpu || !call.has_indices() || call.input.numel() >= 1 << 20);
   if (!copies) {
-    const bool few = segments.count <= 1 && has_few_columns(shape, ndim == 0 ? 0 : call.dim);
-    if (kDevice != kCpu && (rung != kScanAuto || few)) types.read = types.scanned;
+    const bool casts =
+        segments.count > 1 ? call.function == Scan::cumprod : has_few_columns(shape, ndim == 0 ? 0 : call.dim);
+    if (kDevice != kCpu && (rung != kScanAuto || casts)) types.read = types.scanned;
     if (types.read == types.scanned) call.input = cast(cast(std::move(call.input), types.result), types.scanned);
     else call.input = cast(std::move(call.input), types.read);
   }

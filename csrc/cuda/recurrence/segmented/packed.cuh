@@ -11,7 +11,7 @@ template <class T>
 struct RecurrenceJob {
   using Op = Linear<Native<T>>;
   using Value = typename Op::Value;
-  static constexpr bool kInitial = true, kMasked = false, exclusive = false;
+  static constexpr bool kInitial = true, kMasked = false, exclusive = false, kRows = sizeof(T) < 8;
   // Steps of neighbouring lines that a lane moves at once: 16 bytes of values, so that lanes meet in no bank.
   static constexpr int kVector = 16 / int(sizeof(Value));
   template <int V>

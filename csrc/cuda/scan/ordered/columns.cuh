@@ -26,8 +26,9 @@ inline constexpr int kRun = kIsDear<Op>                                  ? kDear
                                                                          : 8;
 // Of extremes with an index, runs that fewer threads scan, each of which then finds out for more elements what it has to.
 inline constexpr int kLongRun = 32;
-template <class Op>
-inline constexpr bool kLengthens = IsIndexed<typename Op::Value>::value && sizeof(typename Op::Value) == 8;
+template <class S, class T = typename S::Element>  // float32 gains nothing; int16 is rare
+inline constexpr bool kLengthens = IsIndexed<typename S::Value>::value && sizeof(typename S::Value) == 8 &&
+                                   !std::is_same_v<T, float> && !std::is_same_v<T, int16_t>;
 
 // Blocks that a multiprocessor holds.
 template <class Op, int Width, class Value = typename Op::Value>

@@ -72,11 +72,9 @@ class ScanPlan {
   }
 
  private:
-  static constexpr int64_t kThreadsAtWork = 512;  // of a multiprocessor
-  // Halves are wide in long runs alone, float32 in short ones, which it has anyway where lines are many.
-  static constexpr int kWideRun = kLengthens<Op> && sizeof(T) < 4 ? kLongRun : kRun<Op>;
-  // Where runs are long: the elements of a line, and of a multiprocessor; the lines, of float32.
-  static constexpr int64_t kLongColumn = 1024, kManyElements = 16 << 10, kFewFloats = 256;
+  static constexpr int64_t kThreadsAtWork = 512;                          // of a multiprocessor
+  static constexpr int kWideRun = kLengthens<S> ? kLongRun : kRun<Op>;    // which has a kernel of wide rows
+  static constexpr int64_t kLongColumn = 1024, kManyElements = 16 << 10;  // where runs are long; of a multiprocessor
   static constexpr int kRowRun = kVectors<S> * S::E;
   static constexpr int kNearBytes = 48;                          // of lines side by side
   static constexpr int kMostOddRow = 127, kOddBytes = 1024;      // of rows that are no whole vectors
@@ -174,11 +172,8 @@ class ScanPlan {
     } else if (in_vectors && config.lines == 32 && (inner % 32 == 0 || args_.outer == 1)) {
       config.kind = ColumnConfig::rows;
     }
-    constexpr bool kShortFloats = std::is_same_v<T, float>;
     const bool may_be_wide = kWide && config.kind == ColumnConfig::rows && is_near && config.lines == 32;
-    const bool is_long = kLengthens<Op> && args_.length >= kLongColumn &&
-                         count * args_.length >= kManyElements * sms_ &&
-                         !(kShortFloats && (may_be_wide || count > kFewFloats));
+    const bool is_long = kLengthens<S> && args_.length >= kLongColumn && count * args_.length >= kManyElements * sms_;
     const int64_t run = is_long ? kLongRun : kRun<Op>, of_warp = run * config.runs();
     config.row_bytes = config.lines * int(size);
     config.run_bytes = bytes_of_run(int(run), config.lines, int(size));
@@ -207,7 +202,7 @@ class ScanPlan {
     config.groups = FastDiv(groups);
     config.inner = FastDiv(inner);
     auto kernel = &scan_columns<S, kRun<Op>, 0>;
-    if constexpr (kLengthens<Op>)
+    if constexpr (kLengthens<S>)
       if (is_long) kernel = &scan_columns<S, kLongRun, 0>;
     int resident = kColumnBlocks<Op, 0>;
     const auto take = [&]<int Width>(std::integral_constant<int, Width>) {

@@ -5,8 +5,6 @@
 namespace torch_reductions::cuda::scan {
 
 void scan_packed_prod(const ScanArgs& args, Context& context) {
-  if (args.input_dtype != args.dtype)
-    return scan_packed<int32_t, ProdOf<int64_t>, Widened<int32_t, ProdOf<int64_t>>>(args, context);
   with_kernel_type(args.dtype, [&]<class T>(std::type_identity<T>) { scan_packed<T, ProdOf<T>>(args, context); });
 }
 

@@ -49,7 +49,7 @@ void run_segments(Job job, const Segments& segments, int64_t outer, int64_t inne
   if (windows.levels > 0)
     windows.tile_state = context.tile_state(windows.levels * count * windows.lines * kTaggedWords<Value>);
   windows.list = static_cast<Stretch*>(context.workspace(2 * count * sizeof(Stretch)));
-  if constexpr (sizeof(Value) <= 8 && !kIsDear<Op>)  // others do not pay for a kernel of their own
+  if constexpr (Job::kRows)  // others do not pay for a kernel of their own
     if (windows.log_lines == 0) return scan_stretches<Job, true>(job, windows, context);
   scan_stretches<Job, false>(job, windows, context);
 }

@@ -15,6 +15,8 @@ struct ScanJob {
   using Result = typename ResultOf<S>::type;
   static constexpr bool kInitial = false;
   static constexpr bool kMasked = true;
+  static constexpr bool kIsRare = std::is_integral_v<Native<T>> && (sizeof(T) < 4 || !kIsNone<Op, Prod>);
+  static constexpr bool kRows = sizeof(Value) <= 8 && !kIsDear<Op> && !kIsRare;
   // Elements of neighbouring lines that a lane moves at once: 16 bytes of values, so that lanes meet in no bank.
   // logcumsumexp of doubles waits for arithmetic alone.
   static constexpr int kVector = kIsDear<Op> && sizeof(Value) == 8 ? 1 : 16 / int(sizeof(Value));
