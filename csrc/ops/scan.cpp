@@ -181,6 +181,7 @@ Results scan(Call call, const Results* out = nullptr, Carried* carried = nullptr
                       types.scanned == types.result &&
                       (kDevice == kCpu || !call.has_indices() || call.input.numel() >= 1 << 20);
   if (!copies) {
+    // CUDA's kernels of several segments widen sums alone.
     const bool casts =
         segments.count > 1 ? call.function == Scan::cumprod : has_few_columns(shape, ndim == 0 ? 0 : call.dim);
     if (kDevice != kCpu && (rung != kScanAuto || casts)) types.read = types.scanned;

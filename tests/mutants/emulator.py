@@ -114,6 +114,8 @@ def run(mutant: KernelMutant, tree: Path, selections: Sequence[str]) -> Result:
         return f"emulator, {schedule.kind}, {schedule.order}: {failures[0]}" if failures else ""
 
     own = cases_for(mutant)
+    if not own:
+        raise MutantError(f"no case runs {mutant.compiled}")
     names = {case.name for case in own}
     likely = (mutant.build, mutant.order)
     for schedule, selection in sorted(QUICK, key=lambda run: (run[0].kind, run[0].order) != likely):

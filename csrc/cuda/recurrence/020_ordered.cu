@@ -21,9 +21,10 @@ namespace {
 bool are_packed(const RecurrenceArgs& args) {
   if (args.segments.count > 1) return true;
   const bool goes_on = args.before_gates != nullptr || args.total_gates != nullptr;
-  const auto together = [&](const Strides& s) { return s.inner == 1 && s.length == args.inner; };
-  return !goes_on && size_of(args.dtype) < 8 && together(args.gate_strides) && together(args.token_strides) &&
-         scan::are_few_long_lines(args.outer, args.length, args.inner, false);
+  const auto are_few_long = [&](const Strides& strides) {
+    return scan::are_few_long_lines(strides, args.outer, args.length, args.inner, false);
+  };
+  return !goes_on && size_of(args.dtype) < 8 && are_few_long(args.gate_strides) && are_few_long(args.token_strides);
 }
 
 }  // namespace
@@ -31,7 +32,7 @@ bool are_packed(const RecurrenceArgs& args) {
 void ordered(const RecurrenceArgs& args, Context& context) {
   if (are_packed(args)) {
     RecurrenceArgs packed = args;
-    if (args.segments.count <= 1) packed.segments = scan::whole_line(args.length);
+    packed.segments = scan::segments_of_line(args.segments, args.length);
     recur_packed_linear(packed, context);
   } else if (!recur_short(args, context)) recur_linear(args, context);
 }

@@ -7,8 +7,8 @@
 // Needs:   7.5 and up.
 // See:     ordered/plan.cuh chooses the kernel; ordered/{rows,short_rows,columns,short_columns,long_columns}.cuh are
 //          the kernels, pairs.cuh has them take two lines at a time, pipeline.cuh is what a block does with its tiles,
-//          carry.cuh joins tiles; segmented/ is the same for packed segments, and for a few long
-//          lines side by side.
+//          carry.cuh joins tiles; segmented/ is the same for packed segments, and for a
+//          few long lines side by side.
 #include "instances.h"
 #include "ladder.h"
 #include "segmented/few_lines.h"
@@ -22,14 +22,14 @@ bool are_packed(const ScanArgs& args) {
   if (args.segments.count > 1) return true;
   const bool goes_on = args.before != nullptr || args.totals != nullptr || args.front != 0;
   const bool is_plain = !goes_on && args.results == args.length && args.input_dtype == args.dtype;
-  const bool together = args.inner_stride == 1 && args.length_stride == args.inner;
-  if (!is_plain || !together || args.mask.data != nullptr || args.function == Scan::logcumsumexp) return false;
+  if (!is_plain || args.mask.data != nullptr || args.function == Scan::logcumsumexp) return false;
+  const Strides strides{args.outer_stride, args.length_stride, args.inner_stride};
   const bool indexed = args.indices != nullptr, wide = size_of(args.dtype) == 8;
-  return (indexed || wide) && are_few_long_lines(args.outer, args.length, args.inner, indexed && wide);
+  return (indexed || wide) && are_few_long_lines(strides, args.outer, args.length, args.inner, indexed && wide);
 }
 
 void scan_packed(ScanArgs args, Context& context) {
-  if (args.segments.count <= 1) args.segments = whole_line(args.length);
+  args.segments = segments_of_line(args.segments, args.length);
   switch (args.function) {
     case Scan::cumsum: return scan_packed_sum(args, context);
     case Scan::cumprod: return scan_packed_prod(args, context);

@@ -1275,12 +1275,11 @@ def other_cases() -> list[Case]:
             case
             for operator in SCANS
             if operator.name in ("cumsum", "cumprod")
-            for case in [
-                *(case for form in WIDE_FORMS for case in scan_cases_of(operator, torch.int32, WIDE_VIEWS, form)),
-                *packed_cases_of(operator, torch.int32, (*WIDE_VIEWS, columns(20, 32, 40)), WIDE_PACKED_FORMS),
-            ]
-            if case.rung.name == ORDERED and (operator.name == "cumsum" or case.form in WIDE_FORMS)
+            for form in WIDE_FORMS
+            for case in scan_cases_of(operator, torch.int32, WIDE_VIEWS, form)
+            if case.rung.name == ORDERED
         ]
+        + list(packed_cases_of(scans, torch.int32, (*WIDE_VIEWS, columns(20, 32, 40)), WIDE_PACKED_FORMS))
         + [
             case
             for operator in SCANS

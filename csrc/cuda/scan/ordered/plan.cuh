@@ -72,9 +72,10 @@ class ScanPlan {
   }
 
  private:
-  static constexpr int64_t kThreadsAtWork = 512;                          // of a multiprocessor
-  static constexpr int kWideRun = kLengthens<S> ? kLongRun : kRun<Op>;    // which has a kernel of wide rows
-  static constexpr int64_t kLongColumn = 1024, kManyElements = 16 << 10;  // where runs are long; of a multiprocessor
+  static constexpr int64_t kThreadsAtWork = 512;  // of a multiprocessor
+  // Columns whose runs are long: their length, and the elements of all for each multiprocessor.
+  static constexpr int64_t kLongColumn = 1024, kManyElements = 16 << 10;
+  static constexpr int kWideRun = kLengthens<S> ? kLongRun : kRun<Op>;  // of wide rows
   static constexpr int kRowRun = kVectors<S> * S::E;
   static constexpr int kNearBytes = 48;                          // of lines side by side
   static constexpr int kMostOddRow = 127, kOddBytes = 1024;      // of rows that are no whole vectors
@@ -172,7 +173,6 @@ class ScanPlan {
     } else if (in_vectors && config.lines == 32 && (inner % 32 == 0 || args_.outer == 1)) {
       config.kind = ColumnConfig::rows;
     }
-    const bool may_be_wide = kWide && config.kind == ColumnConfig::rows && is_near && config.lines == 32;
     const bool is_long = kLengthens<S> && args_.length >= kLongColumn && count * args_.length >= kManyElements * sms_;
     const int64_t run = is_long ? kLongRun : kRun<Op>, of_warp = run * config.runs();
     config.row_bytes = config.lines * int(size);
@@ -208,10 +208,12 @@ class ScanPlan {
     const auto take = [&]<int Width>(std::integral_constant<int, Width>) {
       kernel = &scan_columns<S, kWideRun, Width>, resident = kColumnBlocks<Op, Width>;
     };
-    if constexpr (kWide)
-      if (may_be_wide && run == kWideRun) take(std::integral_constant<int, 32>());
-    if constexpr (kNarrow)
-      if (config.kind == ColumnConfig::rows && is_near && config.lines == 16) take(std::integral_constant<int, 16>());
+    if (config.kind == ColumnConfig::rows && is_near && run == kWideRun) {
+      if constexpr (kWide)
+        if (config.lines == 32) take(std::integral_constant<int, 32>());
+      if constexpr (kNarrow)
+        if (config.lines == 16) take(std::integral_constant<int, 16>());
+    }
     start(kernel, resident * kColumnThreads, groups * tiles, unsigned(32 * warps),
           int(warps) * config.runs() * config.run_bytes, 0, carry<kLaneRadix>(tiles, count), config, count);
   }

@@ -5,6 +5,7 @@
 // Local:   scan_short_rows (4 bytes): of 16-bit integers with an index, what stays the same in every round
 #pragma once
 #include "../../primitives/async.cuh"
+#include "../../primitives/lie_together.h"
 #include "../../primitives/shared.cuh"
 #include "short_columns.cuh"
 
@@ -60,12 +61,6 @@ struct ShortRun {
     n = left < kMostShort ? left : kMostShort;
   }
 };
-
-// Do lines fill a part of memory together, as those of a contiguous tensor do?
-inline bool lie_together(const Strides& s, int64_t outer, int64_t length, int64_t inner) {
-  return (inner == 1 || s.inner == 1) && (length == 1 || s.length == inner) &&
-         (outer == 1 || s.outer == length * inner);
-}
 
 // Of a block: elements, results, and indices of extremes.
 template <class S>
