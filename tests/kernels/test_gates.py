@@ -107,8 +107,12 @@ BUDGETS: dict[str, Budget] = {
     "multiply_tiles-128x128": (128, {4: (240, 2)}),
     "multiply_tiles-128x64": (128, {4: (168, 3), 8: (256, 2)}),
     "multiply_tiles-64x64": (64, {4: (168, 6), 8: (256, 4)}),
-    "multiply_tiles-32x32": (64, {4: (96, 10), 8: (128, 8)}),
-    "multiply_tiles-low": (64, {4: (96, 10), 8: (128, 8)}),
+    "multiply_tiles-64x128": (128, {4: (168, 3)}),
+    "multiply_tiles-32x128": (128, {4: (128, 4)}),
+    "multiply_tiles-128x32": (128, {4: (128, 4)}),
+    "multiply_tiles-tiny": (64, {4: (112, 9)}),
+    "multiply_tiles-early": (128, {4: (128, 4), 8: (128, 4)}),
+    "multiply_tiles-low": (128, {4: (128, 4), 8: (128, 4)}),
     "multiply_tiles-128x128-parts": (128, {4: (256, 2)}),
     "multiply_tiles-128x64-parts": (128, {4: (168, 3), 8: (256, 2)}),
     "multiply_tiles-64x64-parts": (64, {4: (192, 5), 8: (256, 4)}),
@@ -245,8 +249,12 @@ INSTRUCTIONS = {
     "multiply_tiles-128x128": [r"LDGSTS\.E", r"LDGDEPBAR", r"DEPBAR\.LE", r"LDS\.128", r"STG\.E\.128", r"FFMA"],
     "multiply_tiles-128x64": [r"LDGSTS\.E", r"LDGDEPBAR", r"DEPBAR\.LE", r"LDS\.128", r"STG\.E\.128"],
     "multiply_tiles-64x64": [r"LDS\.128", r"STG\.E\.128"],  # of types that are widened no asynchronous copies
-    "multiply_tiles-low": [r"LDGSTS\.E", r"LDGDEPBAR", r"DEPBAR\.LE", r"LDS\.128", r"STG\.E\.128"],
-    "multiply_tiles-32x32": [r"LDGSTS\.E", r"LDGDEPBAR", r"DEPBAR\.LE", r"LDS\.128", r"STG\.E\.128"],
+    "multiply_tiles-low": [r"LDGSTS\.E", r"LDGDEPBAR", r"DEPBAR\.LE", r"LDS\.128", r"STG\.E\.64"],
+    "multiply_tiles-early": [r"LDGSTS\.E", r"LDGDEPBAR", r"DEPBAR\.LE", r"LDS\.128", r"STG\.E\.64"],
+    "multiply_tiles-tiny": [r"LDGSTS\.E", r"LDGDEPBAR", r"DEPBAR\.LE", r"LDS\.128", r"STG\.E\.128"],
+    "multiply_tiles-64x128": [r"LDGSTS\.E", r"LDGDEPBAR", r"DEPBAR\.LE", r"LDS\.128", r"STG\.E\.128"],
+    "multiply_tiles-32x128": [r"LDGSTS\.E", r"LDGDEPBAR", r"DEPBAR\.LE", r"LDS\.128", r"STG\.E\.128"],
+    "multiply_tiles-128x32": [r"LDGSTS\.E", r"LDGDEPBAR", r"DEPBAR\.LE", r"LDS\.128", r"STG\.E\.128"],
     "multiply_tiles-128x128-parts": [
         r"LDGSTS\.E",
         r"DEPBAR\.LE",
@@ -420,10 +428,10 @@ def kernel_name(kernel: str) -> str:
         return f"{name}-log_add{'-wide' if name == 'scan_segments' and 'LogAdd<double>' in kernel else ''}"
     if layout := re.match(r"recur_lines<(\w+)<\w+, (true|false)", kernel):
         return f"{name}-{layout[1]}{'-carried' if layout[2] == 'true' else ''}"
-    if tile := re.match(r"multiply_(?:shallow_tile|tiles)<.*\b(?:Shallow)?TileShape<(\d+), (\d+),", kernel):
+    if tile := re.match(r"multiply_(?:shallow_tile|tiles)<.*\b(?:Shallow|Predicated)?TileShape<(\d+), (\d+),", kernel):
         return f"{name}-{tile[1]}x{tile[2]}{'-parts' if kernel.endswith(', true>') else ''}"
-    if "LowTile" in kernel:
-        return f"{name}-low"
+    if tile := re.match(r"multiply_tiles<.*\b(Tiny|Early|Low)Tile", kernel):
+        return f"{name}-{tile[1].lower()}"
     if tile := re.match(r"multiply_tensor_tiles<double, DmmaTileShape<(\d+),", kernel):
         return f"{name}-{tile[1]}{'-pairs' if kernel.endswith(', true>') else ''}"
     if rows := re.match(r"multiply_few_lines<[\w ]+, (\d)", kernel):

@@ -749,11 +749,30 @@ FEW_PRODUCTS = (
 # float32 have tiles of their own.
 TILE_LAYOUTS = tuple(itertools.product(("r", "c", "c1"), ("r", "r1", "c")))
 SKINNY_LAYOUTS = (("r", "r"), ("r1", "r1"), ("c", "c"), ("r", "c1"))
-LARGE_LAYOUTS = (("r", "r"), ("c", "c"), ("r1", "r"), ("c", "r1"), ("c", "r"))  # at least one operand in vectors
-LARGE_TILES = tuple(Product(252, 252, 133 + 16 * (i % 3), a, b) for i, (a, b) in enumerate(LARGE_LAYOUTS))
+LARGE_TILES = tuple(
+    Product(252, 380, 133 + 16 * (i % 3), a, b, multiprocessors=3) for i, (a, b) in enumerate(TILE_LAYOUTS)
+)
 MIDDLE_TILES = tuple(Product(380, 64, 133, a, b, multiprocessors=1) for a, b in TILE_LAYOUTS)
-SMALL_TILES = tuple(Product(124, 124, 133, a, b, multiprocessors=1) for a, b in TILE_LAYOUTS)
-TINY_TILES = tuple(Product(m, n, 133, a, b) for m, n in ((20, 164), (40, 36)) for a, b in TILE_LAYOUTS[::4])
+SMALL_TILES = tuple(
+    Product(*((188, 64) if i % 2 else (64, 188)), 133, a, b, multiprocessors=1) for i, (a, b) in enumerate(TILE_LAYOUTS)
+)
+# Those that copy no vectors: flat ones, of few rows and of few columns, and the smallest: of two warps where many share
+# a multiprocessor, of four where it has one or two, predicated for fewer rows.
+PLAIN_LAYOUTS = tuple(itertools.product(("r", "c1"), ("r1", "c")))
+FLAT_TILES = tuple(
+    Product(*sizes, 133 + 9 * i, a, b, multiprocessors=multiprocessors)
+    for *sizes, multiprocessors in ((60, 124, 1), (30, 250, 1), (124, 60, 2))
+    for i, (a, b) in enumerate(PLAIN_LAYOUTS)
+)
+TINY_TILES = (
+    *(
+        Product(*sizes, 133 + 5 * i, a, b, multiprocessors=multiprocessors)
+        for *sizes, multiprocessors in ((60, 60, 1), (60, 58, 2), (30, 250, 2))
+        for i, (a, b) in enumerate(PLAIN_LAYOUTS)
+    ),
+    *(Product(m, n, 133, a, b) for m, n in ((20, 164), (40, 36)) for a, b in TILE_LAYOUTS[::4]),
+    *(Product(40, 50, k, "r", "c", multiprocessors=8) for k in (97, 112, 530)),  # ends of k in each stage
+)
 # Results with fewer rows or columns than the tile.
 LOW_TILES = (
     *(Product(164, 20, 133, "c", "c"), Product(9, 164, 70, "c", "r")),
@@ -885,7 +904,7 @@ SHALLOW_TILES = (
     Product(70, 132, 17, "rx", "c", batch=2, multiprocessors=1),
     Product(68, 260, 64, "r", "r4", "e", alpha=0.5, multiprocessors=1),
 )
-MAIN_TILES = (*LARGE_TILES[::4], *MIDDLE_TILES[::4], *SMALL_TILES[::4], *TINY_TILES[::2], *LOW_TILES)
+MAIN_TILES = (*LARGE_TILES[::4], *MIDDLE_TILES[::4], *SMALL_TILES[::4], *FLAT_TILES[::3], *TINY_TILES[::2], *LOW_TILES)
 MAIN_SKINNY = (*SKINNY[::5], *SKINNY[-2:])
 MAIN_ORDERED_PRODUCTS = (
     *MAIN_TILES,
@@ -904,13 +923,14 @@ WIDENED_PRODUCTS = tuple(
 )
 BY_TENSOR_CORES = (*(Product(m, 40, 130, capability=cc) for m in (3, 33) for cc in (80, 90)), Product(33, 3, 4100))
 ORDERED_PRODUCTS = (
-    (torch.float32, (*LARGE_TILES, *MIDDLE_TILES, *SMALL_TILES, *TINY_TILES, *LOW_TILES, *SKINNY, *FEW_LINES)),
+    (torch.float32, (*LARGE_TILES, *MIDDLE_TILES, *SMALL_TILES, *FLAT_TILES, *TINY_TILES, *LOW_TILES)),
+    (torch.float32, (*SKINNY, *FEW_LINES)),
     (torch.float32, ADDENDS),
     (torch.float32, (*SHALLOW, *SHORT_LINES, *SHALLOW_TILES)),
-    (torch.int32, (*MIDDLE_TILES, *SMALL_TILES, *SPLITS, *SKINNY)),
+    (torch.int32, (*MIDDLE_TILES, *SMALL_TILES, *TINY_TILES[::3], *SPLITS, *SKINNY)),
     (torch.float64, (*BEFORE_9_0, *DOUBLE_TILES, *SKINNY, *FEW_LINES)),
     (torch.float64, (*SHALLOW, *SHALLOW_DOUBLES, *SHORT_LINES)),
-    (torch.int64, (*SMALL_TILES, *SPLITS, *SKINNY)),
+    (torch.int64, (*SMALL_TILES, *TINY_TILES[::3], *SPLITS, *SKINNY)),
     *((dtype, WIDENED_PRODUCTS) for dtype in (torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int16)),
     *((dtype, BY_TENSOR_CORES) for dtype in (torch.bfloat16, torch.uint8)),
 )

@@ -19,7 +19,12 @@ namespace torch_reductions::cuda::matmul {
 template <class T, class Out>
 class ProductPlan {
   template <class Shape>
-  static constexpr bool kIsTiny = std::is_base_of_v<TinyTile, Shape>;
+  static constexpr bool kIsLarge = std::is_same_v<Shape, LargeTile>;
+  template <class Shape>
+  static constexpr bool kIsTiny = std::is_same_v<Shape, TinyTile> || std::is_base_of_v<EarlyTile, Shape>;
+  // Of which there is no kernel in parts, or that copies 16 bytes at once.
+  template <class Shape>
+  static constexpr bool kIsPlain = kIsTiny<Shape> || Shape::kPredicated;
   using P = ProductOf<T>;
   static constexpr int kV = 16 / int(sizeof(T)), kOutVector = 16 / int(sizeof(P));
 
@@ -37,7 +42,8 @@ class ProductPlan {
     if constexpr (std::is_floating_point_v<T>) {
       if (args_.parts == 1 && std::max(args_.m, args_.n) >= kShallowLeast) {
         const bool is_small = sizeof(T) == 4 && args_.batch * args_.m * args_.n < kShallowResults;
-        if (args_.k <= 8 && (sizeof(T) == 8 || is_small || std::min(args_.m, args_.n) <= kShallowFew))
+        const bool idles = sizeof(T) == 4 && args_.n > kShallowNarrow && args_.n <= kShallowIdle && args_.n < args_.m;
+        if (args_.k <= 8 && !idles && (sizeof(T) == 8 || is_small || std::min(args_.m, args_.n) <= kShallowFew))
           return shallow<8, 4>();
         if (args_.k <= 16 && (sizeof(T) == 8 ? !stores_directly() : is_small)) return shallow<16, 2>();
       }
@@ -95,7 +101,7 @@ class ProductPlan {
   // body(are there parts?), of types that have them.
   template <class Shape, class Body>
   void with_parts(Body body) const {
-    if constexpr (std::is_floating_point_v<T> && !kIsTiny<Shape>) {
+    if constexpr (std::is_floating_point_v<T> && !kIsPlain<Shape>) {
       if (args_.parts > 1) return body(std::true_type());
     }
     body(std::false_type());
@@ -261,6 +267,12 @@ class ProductPlan {
     return is_wide() && std::is_same_v<Out, P> && adds && reinterpret_cast<uintptr_t>(args_.output) % 16 == 0;
   }
 
+  // Is an operand that lies along k smaller than a tile?
+  template <class Shape>
+  bool lacks_lines() const {
+    return (is_k_major(a_) && args_.m < Shape::kM) || (is_k_major(b_) && args_.n < Shape::kN);
+  }
+
   // Is every stage checked, because a tile is larger?
   template <class Shape, int Lines>
   bool checks_edges(const Operand<T>& x) const {
@@ -275,9 +287,9 @@ class ProductPlan {
       return INFINITY;
     if (run == 0 ? args_.k > kMostDepth : run >= chunks_ && run > 1) return INFINITY;
     if (most_bytes<Shape>() > size_t(shared_memory(context_.device))) return INFINITY;
-    if (kIsTiny<Shape> && args_.parts > 1) return INFINITY;
-    if (kIsTiny<Shape> && Shape::kPredicated != (std::min(args_.m, args_.n) < Shape::kM)) return INFINITY;
-    if (std::is_same_v<Shape, LargeTile> && !copies_vectors(a_) && !copies_vectors(b_)) return INFINITY;
+    if (kIsPlain<Shape> && args_.parts > 1) return INFINITY;
+    if (kIsTiny<Shape> && Shape::kPredicated != lacks_lines<Shape>()) return INFINITY;
+    if (kIsLarge<Shape> && args_.parts > 1 && !copies_vectors(a_) && !copies_vectors(b_)) return INFINITY;
     if constexpr (Shape::kTensor) {
       if (!tensor_runs()) return INFINITY;
       if (Shape::kM == DmmaTile::kM && std::min(args_.m, args_.n) < DmmaTile::kM) return INFINITY;
@@ -306,9 +318,9 @@ class ProductPlan {
       return (is_slow ? kSlowLow : 1) * round_of(Shape::kOutByte / 10., kShallowStart);
     }
     const double large = Shape::kM * Shape::kN > 8192 ? kLargeOut : 1;
-    const double round =
-        round_of(direct ? kDirectByte : large * kOutByte, Shape::kTensor ? kTensorStart : kBlockStart) +
-        kStepStart * depth;
+    const double round = round_of(direct ? direct_byte(sizeof(P), args_.k) : large * kOutByte,
+                                  Shape::kTensor ? kTensorStart : kBlockStart) +
+                         kStepStart * depth;
     if (run == 0) return round;
     const double bytes = double(args_.batch) * args_.m * args_.n * chunks_ * sizeof(P);
     return double(chunks_) / at_once * (round + kFoldLaunch) + kFoldByte * bytes / multiprocessors_;
@@ -347,17 +359,17 @@ class ProductPlan {
       launch(multiply_shallow_tile<T, Shape>, args_.batch * job.tiles_m * job.tiles_n, Shape::kThreads,
              ShallowTileSizes<T, Shape>::bytes(int(args_.k)), context_.stream, job);
     } else {
-      constexpr bool kVectors = std::is_same_v<T, float> && !kIsTiny<Shape>;
+      constexpr bool kVectors = std::is_same_v<T, float> && !kIsPlain<Shape>;
       with_layout<kVectors, false>(a_, [&](auto layout_a) {
         with_layout<kVectors, false>(b_, [&](auto layout_b) {
-          if constexpr (!std::is_same_v<Shape, LargeTile> || layout_a() == Layout::mn_major_vec ||
-                        layout_b() == Layout::mn_major_vec) {
-            this->template with_parts<Shape>([&](auto in_parts) {
+          this->template with_parts<Shape>([&](auto in_parts) {
+            constexpr bool kHasVectors = layout_a() == Layout::mn_major_vec || layout_b() == Layout::mn_major_vec;
+            if constexpr (!kIsLarge<Shape> || !in_parts() || kHasVectors) {
               using Sizes = TileSizes<T, Shape, layout_a, layout_b>;
               start_tiles<Shape>(multiply_tiles<T, Out, Shape, layout_a, layout_b, in_parts>, Sizes::kStageBytes,
                                  Sizes::kTotalBytes);
-            });
-          }
+            }
+          });
         });
       });
     }

@@ -55,8 +55,9 @@ struct TileSizes {
   using P = ProductOf<T>;
   static constexpr int kM = Shape::kM, kN = Shape::kN, kThreads = Shape::kThreads, kVector = 16 / int(sizeof(P));
   static constexpr bool kPadA = is_k_major(A), kPadB = is_k_major(B);
-  static constexpr bool kHalved = kPadA && kPadB && sizeof(P) == 4 && kM == kN;
-  static constexpr int kDepth = tile_depth(sizeof(P), kHalved), kStages = tile_stages(sizeof(P), kThreads, kHalved);
+  static constexpr bool kHalved = kPadA && kPadB && sizeof(P) == 4 && kM == kN && Shape::kStages == 0;
+  static constexpr int kDepth = tile_depth(sizeof(P), kHalved);
+  static constexpr int kStages = Shape::kStages > 0 ? Shape::kStages : tile_stages(sizeof(P), kThreads, kHalved);
   // From one k to the next: padded where neighbouring threads write neighbours in k.
   static constexpr int kRowA = kM + kPadA * kVector, kRowB = kN + kPadB * kVector;
   static constexpr int kPanelA = kDepth * kRowA, kStage = kPanelA + kDepth * kRowB;
@@ -68,7 +69,7 @@ struct TileSizes {
 //
 // Fewer lines than a panel's can be copied by copy() if kTakesFewer. Where threads are neighbours along the lines, each
 // has one, and those beyond the last one copy earlier ones again: if all copied the same one, each would take as long
-// as all together. Along k a thread has several lines, whose copies LowTile predicates one by one: predicates part the
+// as all together. Along k a thread has several lines, whose copies some shapes predicate one by one: predicates part the
 // copies, between which the compiler sets empty instructions.
 template <class T, class Shape, int Lines, int Depth, int Row, Layout kLayout, bool InParts>
 struct Panel {
@@ -114,8 +115,15 @@ struct Panel {
     if (!kKMajor || piece % Own::kDepthSteps == Own::kDepthSteps - 1) cursor = opaque(cursor + jump);
     if (kKMajor && piece == kCount - 1) cursor = opaque(cursor + (Depth - Own::kLineSteps * jump));
   }
-  // A whole stage, of which `lines` and `left` elements of k are there; beyond them are others that are.
+  // A whole stage, of which `lines` and `left` elements of k are there; beyond them are others that are. Without any k it
+  // is loaded, though not used.
   __device__ __forceinline__ void copy_edge(P* stage, int lines, int left) const {
+    if (left <= 0) {
+#pragma unroll
+      for (int piece = 0; piece < kCount; piece++)
+        *reinterpret_cast<AlignedVector<P, kVector>*>(stage + offset + offset_of(piece)) = {};
+      return;
+    }
     const int own_line = line(), own_depth = depth(), earlier = (1 << highest_bit(unsigned(lines))) - 1;
 #pragma unroll 1
     for (int piece = 0; piece < kCount; piece++) {
@@ -167,10 +175,11 @@ __device__ __forceinline__ void multiply_tile(const TileJob<T>& job, unsigned ti
   using P = ProductOf<T>;
   using Sizes = TileSizes<T, Shape, A, B>;
   constexpr int kV = Sizes::kVector, BK = Sizes::kDepth, kStages = Sizes::kStages, kThreads = Sizes::kThreads;
+  constexpr int TM = Shape::kM / (8 * Shape::kWarpsM), TN = Shape::kN / (4 * Shape::kWarpsN), kW = TN < kV ? TN : kV;
   using Vector = AlignedVector<P, kV>;
-  constexpr int TM = Shape::kM / (8 * Shape::kWarpsM), TN = Shape::kN / (4 * Shape::kWarpsN);
+  using Results = AlignedVector<P, kW>;  // neighbours of a row, which a thread stores at once
   P* const stages = reinterpret_cast<P*>(memory);
-  Vector* const totals = reinterpret_cast<Vector*>(stages + kStages * Sizes::kStage) + threadIdx.x;
+  Results* const totals = reinterpret_cast<Results*>(stages + kStages * Sizes::kStage) + threadIdx.x;
   const MatmulArgs& args = job.args;
 
   const TileCoord<T, Shape> coord(job, tile);
@@ -200,9 +209,11 @@ __device__ __forceinline__ void multiply_tile(const TileJob<T>& job, unsigned ti
   // Eight lanes lie along the lines of a and four along those of b, so that 16-byte loads of neighbours fill all banks.
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const int i_of_thread = warp % Shape::kWarpsM * (8 * TM) + (lane >> 1 & 7) * kV;
-  const int j_of_thread = warp / Shape::kWarpsM * (4 * TN) + (lane & 1 | lane >> 4 << 1) * kV;
+  const int j_of_thread = warp / Shape::kWarpsM * (4 * TN) + (lane & 1 | lane >> 4 << 1) * kW;
   P sums[TM][TN];
-  Vector a[2][TM / kV], b[2][TN / kV];
+  constexpr int kAhead = sizeof(P) == 8 ? 1 : Shape::kAhead, kBuffers = kAhead + 1;  // of 8 bytes registers are few
+  Vector a[kBuffers][TM / kV];
+  Results b[kBuffers][TN / kW];
   const auto clear = [&] {
 #pragma unroll
     for (int i = 0; i < TM; i++)
@@ -215,7 +226,7 @@ __device__ __forceinline__ void multiply_tile(const TileJob<T>& job, unsigned ti
 #pragma unroll
     for (int i = 0; i < TM / kV; i++) a[to][i] = *reinterpret_cast<const Vector*>(from_a + i * 8 * kV);
 #pragma unroll
-    for (int j = 0; j < TN / kV; j++) b[to][j] = *reinterpret_cast<const Vector*>(from_b + j * 4 * kV);
+    for (int j = 0; j < TN / kW; j++) b[to][j] = *reinterpret_cast<const Results*>(from_b + j * 4 * kW);
   };
   // Down one column and up the next: neighbours share an operand, which spares the registers' banks.
   const auto multiply = [&](int from) {
@@ -224,12 +235,12 @@ __device__ __forceinline__ void multiply_tile(const TileJob<T>& job, unsigned ti
 #pragma unroll
       for (int step = 0; step < TM; step++) {
         const int i = j % 2 ? TM - 1 - step : step;
-        sums[i][j] = multiply_add(a[from][i / kV].element[i % kV], b[from][j / kV].element[j % kV], sums[i][j]);
+        sums[i][j] = multiply_add(a[from][i / kV].element[i % kV], b[from][j / kW].element[j % kW], sums[i][j]);
       }
   };
   // Vector j of line i of this thread: where it stands in the tile.
   const auto row_of = [&](int i) { return i_of_thread + i / kV * 8 * kV + i % kV; };
-  const auto column_of = [&](int j) { return j_of_thread + j * 4 * kV; };
+  const auto column_of = [&](int j) { return j_of_thread + j * 4 * kW; };
 
   if constexpr (PanelA::kPredicates || PanelB::kPredicates) {
     if ((PanelA::kPredicates && lines_a < Shape::kM) || (PanelB::kPredicates && lines_b < Shape::kN))
@@ -242,7 +253,7 @@ __device__ __forceinline__ void multiply_tile(const TileJob<T>& job, unsigned ti
 #pragma unroll
       for (int piece = 0; piece < kPieces; piece++)
         copy_piece_of(piece, true, PanelA::from_own(lines_a), PanelB::from_own(lines_b), to);
-    } else {
+    } else if (stage <= whole) {
       copy_edge(stage, to);
       skip();
     }
@@ -251,7 +262,8 @@ __device__ __forceinline__ void multiply_tile(const TileJob<T>& job, unsigned ti
   cp_async_wait<kStages - 2>();
   __syncthreads();
   clear();
-  load(0, stages, 0);
+#pragma unroll
+  for (int k = 0; k < kAhead; k++) load(k, stages, k);
 
   int reading = 0, writing = kStages - 1, step = 0;  // stages of memory, and of k
   int done = 0;                                      // chunks
@@ -268,21 +280,21 @@ __device__ __forceinline__ void multiply_tile(const TileJob<T>& job, unsigned ti
       const bool fast = inside && ahead < whole;
       const int own_a = fast ? PanelA::from_own(lines_a) : 0, own_b = fast ? PanelB::from_own(lines_b) : 0;
       P* const to = stages + writing * Sizes::kStage;
-      // Every stage of memory is written once: what stands behind the last one of k is loaded, though not used.
       if (!fast && (ahead * BK < depth || ahead == kStages - 1)) copy_edge(ahead, to);
       const P* from = stages + reading * Sizes::kStage;
       reading = reading == kStages - 1 ? 0 : reading + 1;
       writing = writing == kStages - 1 ? 0 : writing + 1;
 #pragma unroll
       for (int k = 0; k < BK; k++) {
-        if (k == BK - 1) {
+        if (k == BK - kAhead) {
           if constexpr (A == Layout::any) skip();
           cp_async_commit();
           cp_async_wait<kStages - 2>();
           __syncthreads();
           from = stages + reading * Sizes::kStage;
         }
-        load((k + 1) % 2, from, (k + 1) % BK);  // behind the last stage whatever stands there, and it is not used
+        load((k + kAhead) % kBuffers, from,
+             (k + kAhead) % BK);  // behind the last stage whatever stands there, and it is not used
         if constexpr (A != Layout::any) {
           // In bursts: the compiler sets three empty instructions before each copy that follows a load.
           constexpr int kBursts = (kPieces + kBurst - 1) / kBurst, kEvery = (BK - 1) / kBursts;
@@ -292,7 +304,7 @@ __device__ __forceinline__ void multiply_tile(const TileJob<T>& job, unsigned ti
               copy_piece_of(piece, fast, own_a, own_b, to);
           }
         }
-        multiply(k % 2);
+        multiply(k % kBuffers);
       }
     }
     if (ends) {
@@ -305,25 +317,25 @@ __device__ __forceinline__ void multiply_tile(const TileJob<T>& job, unsigned ti
     if constexpr (InParts) {
       const int part_stages = job.part / BK;
       const bool part_ends = ends || chunk_end == part_end;
-      const auto add = [&](const Vector* waiting) {
+      const auto add = [&](const Results* waiting) {
 #pragma unroll
         for (int i = 0; i < TM; i++)
 #pragma unroll
-          for (int j = 0; j < TN / kV; j++) {
-            const Vector total = waiting[(i * (TN / kV) + j) * kThreads];
+          for (int j = 0; j < TN / kW; j++) {
+            const Results total = waiting[(i * (TN / kW) + j) * kThreads];
 #pragma unroll
-            for (int v = 0; v < kV; v++) sums[i][j * kV + v] = total.element[v] + sums[i][j * kV + v];
+            for (int v = 0; v < kW; v++) sums[i][j * kW + v] = total.element[v] + sums[i][j * kW + v];
           }
       };
-      const auto keep = [&](Vector* waiting) {
+      const auto keep = [&](Results* waiting) {
 #pragma unroll
         for (int i = 0; i < TM; i++)
 #pragma unroll
-          for (int j = 0; j < TN / kV; j++) {
-            Vector total;
+          for (int j = 0; j < TN / kW; j++) {
+            Results total;
 #pragma unroll
-            for (int v = 0; v < kV; v++) total.element[v] = sums[i][j * kV + v];
-            waiting[(i * (TN / kV) + j) * kThreads] = total;
+            for (int v = 0; v < kW; v++) total.element[v] = sums[i][j * kW + v];
+            waiting[(i * (TN / kW) + j) * kThreads] = total;
           }
       };
       if (chunk_end - (part_end - part_stages) > kSteps) add(totals);  // of the part's chunks before
@@ -350,15 +362,15 @@ __device__ __forceinline__ void multiply_tile(const TileJob<T>& job, unsigned ti
 #pragma unroll
       for (int i = 0; i < TM; i++)
 #pragma unroll
-        for (int j = 0; j < TN / kV; j++) {
-          Vector total;
-          if (done > 0 && !to_partials) total = totals[(i * (TN / kV) + j) * kThreads];
+        for (int j = 0; j < TN / kW; j++) {
+          Results total;
+          if (done > 0 && !to_partials) total = totals[(i * (TN / kW) + j) * kThreads];
 #pragma unroll
-          for (int v = 0; v < kV; v++) {
-            const P sum = sums[i][j * kV + v];
+          for (int v = 0; v < kW; v++) {
+            const P sum = sums[i][j * kW + v];
             total.element[v] = done > 0 && !to_partials ? total.element[v] + sum : sum;
           }
-          totals[(i * (TN / kV) + j) * kThreads] = total;
+          totals[(i * (TN / kW) + j) * kThreads] = total;
         }
     }
     if (stores) {
@@ -375,19 +387,19 @@ __device__ __forceinline__ void multiply_tile(const TileJob<T>& job, unsigned ti
         for (int i = 0; i < TM; i++) {
           if (row_of(i) >= lines_a || row_of(i) < first_row) continue;
 #pragma unroll
-          for (int j = 0; j < TN / kV; j++) {
-            Vector values;
-            if (done > 0 && !to_partials) values = totals[(i * (TN / kV) + j) * kThreads];
+          for (int j = 0; j < TN / kW; j++) {
+            Results values;
+            if (done > 0 && !to_partials) values = totals[(i * (TN / kW) + j) * kThreads];
 #pragma unroll
-            for (int v = 0; v < kV; v++) {
-              const P sum = sums[i][j * kV + v];
+            for (int v = 0; v < kW; v++) {
+              const P sum = sums[i][j * kW + v];
               values.element[v] = done > 0 && !to_partials ? values.element[v] + sum : sum;
               if constexpr (std::is_floating_point_v<P>) values.element[v] *= alpha;  // by 1 changes nothing
             }
             if (column_of(j) < lines_b && column_of(j) >= first_column) {
               if constexpr (adds_vectors<P, Shape>(InParts))
                 if (adds) add_vector<P>(args, here.batch, here.i + row_of(i), here.j + column_of(j), values.element);
-              *reinterpret_cast<Vector*>(to + row_of(i) * args.n + column_of(j)) = values;
+              *reinterpret_cast<Results*>(to + row_of(i) * args.n + column_of(j)) = values;
             }
           }
         }
@@ -402,7 +414,7 @@ __device__ __forceinline__ void multiply_tile(const TileJob<T>& job, unsigned ti
           for (int c = lane % kWide; c < kColumns; c += kWide) {
             const int column = column_of_warp + c;
             if (column >= lines_b || column < first_column) continue;
-            const Vector* const of_column = totals + c / (4 * kV) * kThreads + (c / kV & 1) + (c / kV & 2) * 8 - lane;
+            const Results* const of_column = totals + c / (4 * kW) * kThreads + (c / kW & 1) + (c / kW & 2) * 8 - lane;
 #pragma unroll 1
             for (int first = lane / kWide; first < kRows; first += AtOnce * kStep) {
               P loaded[AtOnce];
@@ -415,7 +427,7 @@ __device__ __forceinline__ void multiply_tile(const TileJob<T>& job, unsigned ti
               for (int at = 0; at < AtOnce; at++) {
                 const int r = first + at * kStep, row = row_of_warp + r, i = r / (8 * kV) * kV + r % kV;
                 if (row < lines_a && row >= first_row)
-                  store(row, column, of_column[i * (TN / kV) * kThreads + (r / kV & 7) * 2].element[c % kV],
+                  store(row, column, of_column[i * (TN / kW) * kThreads + (r / kV & 7) * 2].element[c % kW],
                         loaded[at]);
               }
             }

@@ -14,33 +14,47 @@ struct TileShape {
   static constexpr int kM = M, kN = N, kWarpsM = WarpsM, kWarpsN = WarpsN, kThreads = 32 * WarpsM * WarpsN;
   static constexpr int kBlocks = Blocks, kFill = Fill, kRate = Rate;
   static constexpr bool kShallow = false, kTensor = false;
+  static constexpr int kStages = 0;           // of which copies are in flight or read; 0: tile_stages()
+  static constexpr int kAhead = 1;            // steps of k, that a thread loads before it multiplies them
   static constexpr bool kPredicated = false;  // copies of lines along k, so that there may be fewer than a tile has
 };
 template <class... T>
 struct List {};
 
 // With all of k in shared memory at once; LanesN lanes of a warp lie along the columns. OutByte: tenths of what a byte
-// of a result costs on its way to memory (kDirectByte).
+// of a result costs on its way to memory (direct_byte()).
 template <int M, int N, int WarpsM, int WarpsN, int LanesN, int Blocks, int Fill, int Rate, int OutByte>
 struct ShallowTileShape : TileShape<M, N, WarpsM, WarpsN, Blocks, Fill, Rate> {
   static constexpr int kLanesN = LanesN, kOutByte = OutByte;
   static constexpr bool kShallow = true;
 };
-using WideShallowTile = ShallowTileShape<64, 128, 4, 1, 16, 4, 1, 86, 77>;
-using SquareShallowTile = ShallowTileShape<64, 64, 2, 2, 8, 5, 3, 88, 60>;
-using HighShallowTile = ShallowTileShape<128, 32, 4, 1, 8, 5, 3, 86, 60>;
-using LowShallowTile = ShallowTileShape<32, 128, 4, 1, 16, 5, 3, 74, 34>;
+using WideShallowTile = ShallowTileShape<64, 128, 4, 1, 16, 4, 2, 88, 61>;
+using SquareShallowTile = ShallowTileShape<64, 64, 2, 2, 8, 5, 2, 68, 45>;
+using HighShallowTile = ShallowTileShape<128, 32, 4, 1, 8, 5, 1, 80, 81>;
+using LowShallowTile = ShallowTileShape<32, 128, 4, 1, 16, 5, 2, 63, 19>;
 
-using LargeTile = TileShape<128, 128, 2, 2, 2, 2, 90>;  // where an operand is copied in vectors
-using MiddleTile = TileShape<128, 64, 2, 2, 3, 1, 80>;
-using SmallTile = TileShape<64, 64, 1, 2, 4, 2, 69>;
-using TinyTile = TileShape<32, 32, 1, 2, 8, 5, 50>;   // for results of few lines
+using LargeTile = TileShape<128, 128, 2, 2, 2, 2, 84>;
+using MiddleTile = TileShape<128, 64, 2, 2, 3, 2, 86>;
+using SmallTile = TileShape<64, 64, 1, 2, 4, 2, 68>;
 using WideTile = TileShape<128, 64, 2, 2, 2, 1, 53>;  // of 8 bytes an element
-// For results with fewer rows or columns than the smallest tile has.
-struct LowTile : TinyTile {
-  static constexpr bool kPredicated = true;
-  static constexpr int kRate = 45;
+struct TinyTile : TileShape<32, 32, 1, 2, 8, 3, 49> {
+  static constexpr int kAhead = 3;
 };
+// For results so small that a multiprocessor has a block or two: more warps, and more stages in flight.
+struct EarlyTile : TileShape<32, 32, 1, 4, 4, 2, 38> {
+  static constexpr int kAhead = 3, kStages = 6;
+};
+// Whose copies are predicated: for results of fewer lines than a tile, in operands that lie along k.
+struct LowTile : EarlyTile {
+  static constexpr bool kPredicated = true;
+};
+template <int M, int N, int WarpsM, int WarpsN, int Blocks, int Fill, int Rate>
+struct PredicatedTileShape : TileShape<M, N, WarpsM, WarpsN, Blocks, Fill, Rate> {
+  static constexpr bool kPredicated = true;
+};
+using FlatTile = PredicatedTileShape<64, 128, 1, 4, 3, 1, 82>;
+using FewRowsTile = PredicatedTileShape<32, 128, 1, 4, 4, 1, 68>;
+using FewColumnsTile = PredicatedTileShape<128, 32, 4, 1, 4, 1, 67>;
 // Of float64 on tensor cores, as high as wide; the rate is of DFMA's peak, which is half of theirs.
 template <int Lines, int WarpsM, int WarpsN, int Blocks, int Fill, int Rate>
 struct DmmaTileShape : TileShape<Lines, Lines, WarpsM, WarpsN, Blocks, Fill, Rate> {
@@ -56,20 +70,20 @@ struct Tuning {  // of elements that are widened as they are loaded
 };
 template <>
 struct Tuning<float> {
-  using Tiles = List<LargeTile, MiddleTile, SmallTile, TinyTile, LowTile, WideShallowTile, SquareShallowTile,
-                     HighShallowTile, LowShallowTile>;
+  using Tiles = List<LargeTile, MiddleTile, SmallTile, TinyTile, EarlyTile, LowTile, FlatTile, FewRowsTile,
+                     FewColumnsTile, WideShallowTile, SquareShallowTile, HighShallowTile, LowShallowTile>;
 };
 template <>
 struct Tuning<uint32_t> {  // half the rate of float's: more threads per block gain nothing
-  using Tiles = List<MiddleTile, SmallTile, LowTile>;
+  using Tiles = List<MiddleTile, SmallTile, EarlyTile, LowTile>;
 };
 template <>
 struct Tuning<double> {
-  using Tiles = List<DmmaTile, SmallDmmaTile, TinyDmmaTile, WideTile, SmallTile, TinyTile, LowTile>;
+  using Tiles = List<DmmaTile, SmallDmmaTile, TinyDmmaTile, WideTile, SmallTile, EarlyTile, LowTile>;
 };
 template <>
 struct Tuning<uint64_t> {
-  using Tiles = List<SmallTile, LowTile>;
+  using Tiles = List<SmallTile, EarlyTile, LowTile>;
 };
 
 // How much of k a tile's stage holds, and how many stages are in flight or read. They hold half in square tiles where
@@ -112,6 +126,7 @@ inline constexpr int kShallowLeast = 64;
 // Of float32, up to how many rows or columns, or with fewer than how many results: tiles take more.
 inline constexpr int kShallowFew = 32, kShallowResults = 1 << 18;
 inline constexpr int kShallowNarrow = 16;  // columns, up to which lanes lie along the rows
+inline constexpr int kShallowIdle = 24;    // up to which, of float32, too many lanes along the columns have none
 inline constexpr int kShallowBlocks = 4;   // of a multiprocessor, that are better than more rows a warp
 // Rows of a warp, at most (log2): fewer where a row of the result ends within a sector of memory, whose other half another
 // block should write soon.
@@ -149,7 +164,11 @@ inline constexpr int64_t kFewOfTensor = 8, kFewElementsOfTensor = 4096;
 // What a block costs to start, and a result on its way to memory for each of its bytes, as products of float32 that a
 // multiprocessor would compute: where registers are stored as they are, or by way of shared memory, then so many times
 // as much in tiles as large as leave no room for other blocks, with which stores overlap.
-inline constexpr double kBlockStart = 5.5e4, kDirectByte = 13, kOutByte = 18, kLargeOut = 1.3;
+inline constexpr double kBlockStart = 5.5e4, kOutByte = 18, kLargeOut = 1.3;
+// Of float32 less, unless k is shorter than a stage: then every copy is checked.
+HOST_DEVICE constexpr double direct_byte(int bytes, int64_t k) {
+  return bytes == 4 && k >= tile_depth(bytes, false) ? 7.3 : 13;
+}
 inline constexpr double kShallowStart = 8e4;  // of a block with all of k at once
 inline constexpr double kTensorStart = 2e5;   // of a block on tensor cores: its fragments lie apart in memory
 
