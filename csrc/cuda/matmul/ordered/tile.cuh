@@ -115,8 +115,8 @@ struct Panel {
     if (!kKMajor || piece % Own::kDepthSteps == Own::kDepthSteps - 1) cursor = opaque(cursor + jump);
     if (kKMajor && piece == kCount - 1) cursor = opaque(cursor + (Depth - Own::kLineSteps * jump));
   }
-  // A whole stage, of which `lines` and `left` elements of k are there; beyond them are others that are. Without any k it
-  // is loaded, though not used.
+  // A whole stage, of which `lines` and `left` elements of k are there; beyond them are others that are. If none is left,
+  // zeros: the stage behind the last one is loaded, though not used.
   __device__ __forceinline__ void copy_edge(P* stage, int lines, int left) const {
     if (left <= 0) {
 #pragma unroll
@@ -238,7 +238,7 @@ __device__ __forceinline__ void multiply_tile(const TileJob<T>& job, unsigned ti
         sums[i][j] = multiply_add(a[from][i / kV].element[i % kV], b[from][j / kW].element[j % kW], sums[i][j]);
       }
   };
-  // Vector j of line i of this thread: where it stands in the tile.
+  // Line i and results j of this thread: where they stand in the tile.
   const auto row_of = [&](int i) { return i_of_thread + i / kV * 8 * kV + i % kV; };
   const auto column_of = [&](int j) { return j_of_thread + j * 4 * kW; };
 
@@ -293,8 +293,8 @@ __device__ __forceinline__ void multiply_tile(const TileJob<T>& job, unsigned ti
           __syncthreads();
           from = stages + reading * Sizes::kStage;
         }
-        load((k + kAhead) % kBuffers, from,
-             (k + kAhead) % BK);  // behind the last stage whatever stands there, and it is not used
+        // Behind the last stage whatever stands there, and it is not used.
+        load((k + kAhead) % kBuffers, from, (k + kAhead) % BK);
         if constexpr (A != Layout::any) {
           // In bursts: the compiler sets three empty instructions before each copy that follows a load.
           constexpr int kBursts = (kPieces + kBurst - 1) / kBurst, kEvery = (BK - 1) / kBursts;

@@ -37,6 +37,7 @@ using LargeTile = TileShape<128, 128, 2, 2, 2, 2, 84>;
 using MiddleTile = TileShape<128, 64, 2, 2, 3, 2, 86>;
 using SmallTile = TileShape<64, 64, 1, 2, 4, 2, 68>;
 using WideTile = TileShape<128, 64, 2, 2, 2, 1, 53>;  // of 8 bytes an element
+// Which look further ahead, because they have few multiplications between two loads.
 struct TinyTile : TileShape<32, 32, 1, 2, 8, 3, 49> {
   static constexpr int kAhead = 3;
 };
@@ -48,6 +49,7 @@ struct EarlyTile : TileShape<32, 32, 1, 4, 4, 2, 38> {
 struct LowTile : EarlyTile {
   static constexpr bool kPredicated = true;
 };
+// The same for any number of the other operand's lines.
 template <int M, int N, int WarpsM, int WarpsN, int Blocks, int Fill, int Rate>
 struct PredicatedTileShape : TileShape<M, N, WarpsM, WarpsN, Blocks, Fill, Rate> {
   static constexpr bool kPredicated = true;
