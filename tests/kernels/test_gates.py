@@ -175,6 +175,7 @@ BULK_TILES = [
     *[r"[HI]GMMA\.64x(64|128|256)x(16|32)", r"WARPGROUP\.DEPBAR\.LE gsb0, 0x1", r"STG\.E\.(64|128)"],
     *[r"UTMALDG\.3D ", r"UTMALDG\.3D\.MULTICAST", r"SYNCS\.PHASECHK\.TRANS64\.TRYWAIT"],
 ]
+PIPELINED = [r"LDGSTS\.E", r"LDGDEPBAR", r"DEPBAR\.LE", r"LDS\.128"]
 INSTRUCTIONS = {
     "read_only": [VECTOR_LOAD],
     "repeat-Scalars-float": [r"FFMA"],
@@ -246,15 +247,15 @@ INSTRUCTIONS = {
     "multiply_scalar_panels": [r"LDG\.E R", r"LDS R", r"STS \["],
     "multiply_vector_panels": [VECTOR_LOAD, r"LDS\.128", r"STS\.128"],
     "multiply_copied_panels": [*ASYNC_COPY, r"LDGSTS\.E ", r"LDS\.128"],
-    "multiply_tiles-128x128": [r"LDGSTS\.E", r"LDGDEPBAR", r"DEPBAR\.LE", r"LDS\.128", r"STG\.E\.128", r"FFMA"],
-    "multiply_tiles-128x64": [r"LDGSTS\.E", r"LDGDEPBAR", r"DEPBAR\.LE", r"LDS\.128", r"STG\.E\.128"],
+    "multiply_tiles-128x128": [*PIPELINED, r"STG\.E\.128", r"FFMA"],
+    "multiply_tiles-128x64": [*PIPELINED, r"STG\.E\.128"],
     "multiply_tiles-64x64": [r"LDS\.128", r"STG\.E\.128"],  # of types that are widened no asynchronous copies
-    "multiply_tiles-low": [r"LDGSTS\.E", r"LDGDEPBAR", r"DEPBAR\.LE", r"LDS\.128", r"STG\.E\.64"],
-    "multiply_tiles-early": [r"LDGSTS\.E", r"LDGDEPBAR", r"DEPBAR\.LE", r"LDS\.128", r"STG\.E\.64"],
-    "multiply_tiles-tiny": [r"LDGSTS\.E", r"LDGDEPBAR", r"DEPBAR\.LE", r"LDS\.128", r"STG\.E\.128"],
-    "multiply_tiles-64x128": [r"LDGSTS\.E", r"LDGDEPBAR", r"DEPBAR\.LE", r"LDS\.128", r"STG\.E\.128"],
-    "multiply_tiles-32x128": [r"LDGSTS\.E", r"LDGDEPBAR", r"DEPBAR\.LE", r"LDS\.128", r"STG\.E\.128"],
-    "multiply_tiles-128x32": [r"LDGSTS\.E", r"LDGDEPBAR", r"DEPBAR\.LE", r"LDS\.128", r"STG\.E\.128"],
+    "multiply_tiles-low": [*PIPELINED, r"STG\.E\.64"],
+    "multiply_tiles-early": [*PIPELINED, r"STG\.E\.64"],
+    "multiply_tiles-tiny": [*PIPELINED, r"STG\.E\.128"],
+    "multiply_tiles-64x128": [*PIPELINED, r"STG\.E\.128"],
+    "multiply_tiles-32x128": [*PIPELINED, r"STG\.E\.128"],
+    "multiply_tiles-128x32": [*PIPELINED, r"STG\.E\.128"],
     "multiply_tiles-128x128-parts": [
         r"LDGSTS\.E",
         r"DEPBAR\.LE",

@@ -759,17 +759,18 @@ SMALL_TILES = tuple(
 # Those that copy no vectors: flat ones, of few rows and of few columns, and the smallest: of two warps where many share
 # a multiprocessor, of four where it has one or two, predicated for fewer rows.
 PLAIN_LAYOUTS = tuple(itertools.product(("r", "c1"), ("r1", "c")))
-FLAT_TILES = tuple(
-    Product(*sizes, 133 + 9 * i, a, b, multiprocessors=multiprocessors)
-    for *sizes, multiprocessors in ((60, 124, 1), (30, 250, 1), (124, 60, 2))
-    for i, (a, b) in enumerate(PLAIN_LAYOUTS)
-)
+
+
+def plain_tiles(deeper: int, *places: tuple[int, int, int]) -> Iterator[Product]:
+    """m x n on so many multiprocessors, in each of the layouts, of which the next has a k that much longer."""
+    for m, n, multiprocessors in places:
+        for i, (a, b) in enumerate(PLAIN_LAYOUTS):
+            yield Product(m, n, 133 + deeper * i, a, b, multiprocessors=multiprocessors)
+
+
+FLAT_TILES = tuple(plain_tiles(9, (60, 124, 1), (30, 250, 1), (124, 60, 2)))
 TINY_TILES = (
-    *(
-        Product(*sizes, 133 + 5 * i, a, b, multiprocessors=multiprocessors)
-        for *sizes, multiprocessors in ((60, 60, 1), (60, 58, 2), (30, 250, 2))
-        for i, (a, b) in enumerate(PLAIN_LAYOUTS)
-    ),
+    *plain_tiles(5, (60, 60, 1), (60, 58, 2), (30, 250, 2)),
     *(Product(m, n, 133, a, b) for m, n in ((20, 164), (40, 36)) for a, b in TILE_LAYOUTS[::4]),
     *(Product(40, 50, k, "r", "c", multiprocessors=8) for k in (97, 112, 530)),  # ends of k in each stage
 )

@@ -20,11 +20,10 @@ template <class T, class Out>
 class ProductPlan {
   template <class Shape>
   static constexpr bool kIsLarge = std::is_same_v<Shape, LargeTile>;
-  template <class Shape>
-  static constexpr bool kIsTiny = std::is_same_v<Shape, TinyTile> || std::is_base_of_v<EarlyTile, Shape>;
   // Of which there is no kernel in parts, or that copies 16 bytes at once.
   template <class Shape>
-  static constexpr bool kIsPlain = kIsTiny<Shape> || Shape::kPredicated;
+  static constexpr bool kIsPlain =
+      std::is_same_v<Shape, TinyTile> || std::is_same_v<Shape, EarlyTile> || Shape::kPredicated;
   using P = ProductOf<T>;
   static constexpr int kV = 16 / int(sizeof(T)), kOutVector = 16 / int(sizeof(P));
 
@@ -239,7 +238,8 @@ class ProductPlan {
   // --- Tiles ---------------------------------------------------------------------------------------------------------
 
   // The sizes of every shape, and what each would cost, in products that one multiprocessor computes: the busiest has
-  // ceil(blocks / multiprocessors) blocks. A run of 0 chunks stands for all of k.
+  // ceil(blocks / multiprocessors) blocks. Of two that cost the same the first is taken, as EarlyTile before LowTile. A run
+  // of 0 chunks stands for all of k.
   template <class... Shapes>
   void choose(List<Shapes...>) {
     double least = INFINITY;
@@ -267,12 +267,6 @@ class ProductPlan {
     return is_wide() && std::is_same_v<Out, P> && adds && reinterpret_cast<uintptr_t>(args_.output) % 16 == 0;
   }
 
-  // Is an operand that lies along k smaller than a tile?
-  template <class Shape>
-  bool lacks_lines() const {
-    return (is_k_major(a_) && args_.m < Shape::kM) || (is_k_major(b_) && args_.n < Shape::kN);
-  }
-
   // Is every stage checked, because a tile is larger?
   template <class Shape, int Lines>
   bool checks_edges(const Operand<T>& x) const {
@@ -288,7 +282,6 @@ class ProductPlan {
     if (run == 0 ? args_.k > kMostDepth : run >= chunks_ && run > 1) return INFINITY;
     if (most_bytes<Shape>() > size_t(shared_memory(context_.device))) return INFINITY;
     if (kIsPlain<Shape> && args_.parts > 1) return INFINITY;
-    if (kIsTiny<Shape> && Shape::kPredicated != lacks_lines<Shape>()) return INFINITY;
     if (kIsLarge<Shape> && args_.parts > 1 && !copies_vectors(a_) && !copies_vectors(b_)) return INFINITY;
     if constexpr (Shape::kTensor) {
       if (!tensor_runs()) return INFINITY;
